@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES_OF_A_FILE = 400
 MOST_FILES_OF_A_FOLDER = 20
 # Programs that tests hand to another interpreter are text, so text is searched too.
-IMPORT_OF_A_TEST = re.compile(r"^[\s\"']*(?:from|import)\s+tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
+IMPORT_OF_A_TEST = re.compile(
+    r"^[\s\"']*(?:from|import)\s+tests\.(?:\w+\.)*(?:test_\w+|conftest)", re.MULTILINE
+)
 
 
 @cache
@@ -42,14 +44,17 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def is_test_module(name: str) -> bool:
-    """Return whether a dotted name goes through a module that holds tests."""
-    return name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[1:-1])
+    """Return whether a dotted name goes through a module that holds tests, or fixtures of one folder of them."""
+    return name.startswith("tests.") and any(
+        part.startswith("test_") or part == "conftest" for part in name.split(".")[1:-1]
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("tests.unit.test_docs.ROOT", True),
+        ("tests.unit.plugins.conftest.LeaseDouble", True),
         ("tests.support.store.manifests.test_value", False),
         ("include.model_release.gates.test_values.limit", False),
     ],
@@ -60,7 +65,7 @@ def test_a_test_module_is_known_by_its_name(name: str, expected: bool) -> None:
 
 
 def test_no_test_module_imports_another() -> None:
-    """What two test modules share lies in tests/support, or is a fixture of a conftest."""
+    """What two test modules share lies in tests/support, or is a fixture that pytest hands over."""
     found = {
         f"{named(path)} imports {name}"
         for path in sources()

@@ -20,7 +20,7 @@ from include.model_release.record.fold import ReleaseState
 from include.model_release.record.kinds import WeightIntended
 from include.model_release.record.requirements import GATES, SMOKE_TEST_GATE
 from include.model_release.rollout.next_action import StartCanary
-from tests.unit.plugins.conftest import ServiceDouble
+from tests.support.canary.doubles import ServiceDouble
 
 Operate = Callable[..., Any]
 

@@ -24,7 +24,7 @@ from include.model_release.record.events import PendingEvent
 from include.model_release.rollout.lease import Lease
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 from include.sandbox.lab.simulation.knative_model import KnativeModel
-from tests.unit.plugins.conftest import (
+from tests.support.canary.doubles import (
     JournalDouble,
     LeaseDouble,
     MetricsDouble,

@@ -31,10 +31,10 @@ from include.model_release.errors import (
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.spec.release_file import Signing
 from include.sandbox.lab.simulation.knative_model import KnativeModel
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.release_steps import load_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of
 from tests.support.store.signing_keys import key_of, pem
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from slipway.release_run import ReleaseRun
 
-from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, pause, watch
-from tests.support.waiting import until
-from tests.unit.plugins.conftest import (
+from tests.support.canary.doubles import (
     CANDIDATE_URI,
     LeaseDouble,
 )
+from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, pause, watch
+from tests.support.waiting import until
 
 
 async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(

@@ -12,6 +12,11 @@ from slipway.traffic import shield
 from slipway.traffic.checkpoint import WatchState
 
 from include.model_release.spec.rollout.plan import Exposure
+from tests.support.canary.doubles import (
+    CANDIDATE_URI,
+    JournalDouble,
+    LeaseDouble,
+)
 from tests.support.plugins.watching import (
     FAILING,
     HEALTHY,
@@ -25,11 +30,6 @@ from tests.support.plugins.watching import (
     watch,
 )
 from tests.support.waiting import until
-from tests.unit.plugins.conftest import (
-    CANDIDATE_URI,
-    JournalDouble,
-    LeaseDouble,
-)
 
 
 async def test_a_verdict_that_cannot_be_carried_out_stays_a_verdict(

@@ -12,15 +12,15 @@ from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.metrics.samples import Reading
 from include.sandbox.lab.simulation.knative_model import KnativeModel
-from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, watch
-from tests.support.waiting import until
-from tests.unit.plugins.conftest import (
+from tests.support.canary.doubles import (
     CANDIDATE_URI,
     JournalDouble,
     LeaseDouble,
     ReplayDouble,
     ServiceDouble,
 )
+from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, watch
+from tests.support.waiting import until
 
 REPLAYING = replace(PLAN, on_inconclusive="golden_replay", max_bake_s=1.0)
 NOBODY = ((0, 0), (0, 0))

@@ -10,10 +10,10 @@ import pytest
 from slipway.read_model import live_writer
 from slipway.release_run import ReleaseRun
 
+from tests.support.canary.doubles import CANDIDATE_URI
 from tests.support.plugins.watching import FAILING, HEALTHY, LONG, LiveObjectDouble, judged, kinds, watch
 from tests.support.plugins.watching import Live as LiveModel
 from tests.support.waiting import until
-from tests.unit.plugins.conftest import CANDIDATE_URI
 
 
 async def test_pages_are_told_of_every_window_and_of_the_end(

@@ -17,14 +17,14 @@ from include.model_release.errors import (
     TimedOutError,
 )
 from include.model_release.spec.rollout.plan import Exposure, RolloutStep
-from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, told, watch
-from tests.support.waiting import until
-from tests.unit.plugins.conftest import (
+from tests.support.canary.doubles import (
     CANDIDATE_URI,
     STABLE_URI,
     JournalDouble,
     LeaseDouble,
 )
+from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, told, watch
+from tests.support.waiting import until
 
 
 async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(

@@ -17,9 +17,9 @@ from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.triton import TritonLoadModelTrigger
 
 from include.sandbox.lab.simulation.knative_model import KnativeModel
+from tests.support.canary.doubles import CANDIDATE_URI, LeaseDouble, ServiceDouble
 from tests.support.plugins.watching import FAILING, HEALTHY, LONG, watch
 from tests.support.waiting import until
-from tests.unit.plugins.conftest import CANDIDATE_URI, LeaseDouble, ServiceDouble
 
 LOADS, FIRST_DEPLOYMENTS = 200, 20
 AT_ONCE_S = 1.0

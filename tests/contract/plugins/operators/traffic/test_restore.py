@@ -30,9 +30,10 @@ from include.model_release.record.events import SEQ_LIMIT
 from include.model_release.record.kinds import ReleaseStarted, RolledBack, StageStarted, WeightIntended
 from include.model_release.rollout.next_action import StartCanary
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.lab.simulation.knative_model import KnativeModel
-from tests.support.store.connections import LOOPBACK, aws_connection
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
+from tests.support.store.connections import aws_connection
 
 Restore = Callable[..., None]
 RUN = "digits-3"

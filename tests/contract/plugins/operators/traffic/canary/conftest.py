@@ -17,11 +17,11 @@ from include.model_release.metrics.samples import Counters, Reading
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.spec.rollout.preview import Preview
 from include.sandbox.lab.simulation.knative_model import KnativeModel
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, stable_uri
 from tests.support.release.proofs import admitted, gates_passed
 from tests.support.store.laid_down import LaidDown
 from tests.support.store.publication import Publication
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ from slipway.operators.promote import PromoteOperator
 from slipway.release_run import ReleaseRun
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, resumed, state
 from tests.support.release.proofs import steps_passed
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 LEASE_S, HANDOVER_S = 60, 180
 

@@ -25,11 +25,11 @@ from include.model_release.operations.freezes import freezes_prefix
 from include.model_release.operations.layout import audit_key
 from include.model_release.record.kinds import VersionRejected, WeightObserved
 from include.model_release.spec.rollout.approval import Approval
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
 from tests.support.release.admission import RELEASE_FILE
 from tests.support.release.freezing import asks, frozen
 from tests.support.release.proofs import admitted, gates_passed, step_passed, steps_passed
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 def watched(decision: str = "continue", **more: Any) -> dict[str, Any]:

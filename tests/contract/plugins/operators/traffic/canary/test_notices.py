@@ -15,10 +15,10 @@ from slipway.release_run import ReleaseRun
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.operations.notices.of_release import inconclusive_after_s
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record
 from tests.support.notifications.outbox import everybody_is_told, facts, told
 from tests.support.release.freezing import frozen
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 @pytest.fixture(autouse=True)

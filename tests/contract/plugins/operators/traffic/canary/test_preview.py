@@ -16,8 +16,8 @@ from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import StartCanary
+from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import Operate, first_step, record, show, stable_uri, stages, state
-from tests.unit.plugins.conftest import ServiceDouble
 
 
 def test_a_release_without_a_preview_is_decided_on_as_it_was_armed(

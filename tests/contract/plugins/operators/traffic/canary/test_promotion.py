@@ -17,9 +17,9 @@ from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.record.kinds import StageFinished
 from include.model_release.spec.release_file import Approval
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, stages, state
 from tests.support.release.proofs import steps_passed
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 def test_promotion_is_recorded_when_it_is_seen(

@@ -14,12 +14,12 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.restore import RestoreStableOperator
 from slipway.release_run import ReleaseRun
 
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
+from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, stable_uri
 from tests.support.release.freezing import frozen
 from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.waiting import wait_until
-from tests.unit.plugins.conftest import ServiceDouble
 
 _PROGRAM = (
     "import sys; from moto.server import ThreadedMotoServer;"

@@ -14,9 +14,9 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.record.kinds import StageStarted
+from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
 from tests.support.release.proofs import step_passed, steps_passed
-from tests.unit.plugins.conftest import ServiceDouble
 
 
 def test_intent_is_written_before_the_first_percent(

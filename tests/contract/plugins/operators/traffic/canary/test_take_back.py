@@ -19,9 +19,9 @@ from include.model_release.errors import MetricsUnavailableError, SlipwayError, 
 from include.model_release.record.fold import RecordError
 from include.model_release.record.kinds import RolledBack, StageStarted
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, stages, state
 from tests.support.release.proofs import admitted, gates_passed, steps_passed
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 def test_a_promoted_version_is_not_taken_back(

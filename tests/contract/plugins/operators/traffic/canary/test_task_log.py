@@ -19,8 +19,8 @@ from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.record.events import PendingEvent
 from include.model_release.record.kinds import WindowJudged
+from tests.support.canary.doubles import ServiceDouble
 from tests.support.release.proofs import step_passed
-from tests.unit.plugins.conftest import ServiceDouble
 
 
 def judged(judge: CanaryJudge) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from slipway.traffic.reconciler import reconcile
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.rollout.next_action import Promote, StartCanary
 from include.sandbox.lab.simulation.knative_model import KnativeModel
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import RELEASE_FILE, RunDouble, uri
 from tests.support.store.laid_down import LaidDown
 from tests.support.store.publication import Publication
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from include.model_release.record.kinds import (
     VersionRejected,
     VersionUnrejected,
 )
+from tests.support.canary.doubles import ServiceDouble
 from tests.support.release.freezing import frozen
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import (
@@ -35,7 +36,6 @@ from tests.support.release.rollback_by_hand import (
 )
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of
-from tests.unit.plugins.conftest import ServiceDouble
 
 # --- which versions users may be led to ---
 

@@ -18,8 +18,8 @@ from slipway.traffic.reconciler import reconcile
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.record.kinds import StageStarted
 from include.model_release.rollout.next_action import StartCanary
+from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.rollback_by_hand import RUN, RunDouble, finish, roll_back, uri, validated
-from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
 def test_without_a_version_the_one_before_is_live_again(

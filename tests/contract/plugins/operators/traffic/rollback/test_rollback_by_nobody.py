@@ -13,8 +13,8 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
 
 from include.model_release.rollout.next_action import StartCanary
+from tests.support.canary.doubles import ServiceDouble
 from tests.support.release.rollback_by_hand import RUN, RunDouble, finish, uri, validated
-from tests.unit.plugins.conftest import ServiceDouble
 
 
 def by_nobody() -> RunDouble:

@@ -1,0 +1,187 @@
+"""What a canary's operators talk to, made up at will.
+
+An InferenceService in a model of Knative, its Lease, the metrics, the journal and the golden replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.traffic.checkpoint import WatchState
+
+from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
+from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.rollout.holder_identity import HolderIdentity
+from include.model_release.rollout.lease import Lease
+from include.sandbox.lab.simulation.cluster_model import ConflictError
+from include.sandbox.lab.simulation.knative_model import KnativeModel
+
+STABLE_URI = "s3://slipway/models/digits/2/repository"
+CANDIDATE_URI = "s3://slipway/models/digits/3/repository"
+
+
+class ServiceDouble:
+    """Answers as `KServeHook` does, from a model of Knative whose controllers act at every reading."""
+
+    namespace, name = "models", "digits"
+
+    def __init__(self, model: KnativeModel | None) -> None:
+        self.model = model
+        self.patches: list[dict[str, Any]] = []
+        self.conflicts = 0
+        self.away = False
+
+    def get(self) -> dict[str, Any] | None:
+        """Lets the controllers go on, then reads."""
+        if self.away:
+            raise ClusterUnavailableError("the API does not answer")
+        if self.model is None:
+            return None
+        self.model.settle(rounds=1)
+        return self.model.as_object()
+
+    def knative_service(self) -> dict[str, Any] | None:
+        """Reads the Knative Service."""
+        return None if self.model is None else self.model.knative_service()
+
+    def create(self, manifest: dict[str, Any]) -> bool:
+        """Creates the InferenceService."""
+        self.model = KnativeModel()
+        self.model.create(manifest)
+        return True
+
+    def delete(self, uid: str, resource_version: str) -> bool:
+        """Deletes it."""
+        self.model = None
+        return True
+
+    def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
+        """Patches, unless a conflict is due."""
+        if self.conflicts:
+            self.conflicts -= 1
+            return False
+        try:
+            assert self.model is not None
+            self.model.patch(body)
+        except ConflictError:
+            return False
+        self.patches.append(body)
+        return True
+
+
+class MetricsDouble:
+    """A metrics source: each reading adds `per_reading` (requests, errors) of each revision."""
+
+    interval_s = lag_s = 0.0
+
+    def __init__(self, stable: tuple[int, int], candidate: tuple[int, int]) -> None:
+        self.per_reading = (stable, candidate)
+        self.readings = 0
+        self.away = False
+        self.frozen = False
+
+    def read(self, revisions: Iterable[str]) -> dict[str, Reading]:
+        """The counters after one more reading; the first revision is the stable one."""
+        if self.away:
+            raise MetricsUnavailableError("the metrics endpoint did not answer")
+        if not self.frozen:
+            self.readings += 1
+        return {
+            revision: Reading.of(
+                self.readings / 100,
+                {"router": Counters(requests * self.readings, errors * self.readings)},
+            )
+            for revision, (requests, errors) in zip(revisions, self.per_reading, strict=True)
+        }
+
+
+class JournalDouble:
+    """Keeps what a watch saved, as `CanaryJournal` does in the object store."""
+
+    def __init__(self) -> None:
+        self.saved: str | None = None
+
+    def load(self) -> WatchState | None:
+        """What was saved last, through JSON."""
+        return None if self.saved is None else WatchState.from_dict(json.loads(self.saved))
+
+    def save(self, state: WatchState) -> bool:
+        """Keeps the state."""
+        self.saved = json.dumps(state.to_dict())
+        return True
+
+
+class LeaseDouble:
+    """Answers as `LeaseHook` does, for one holder; `end` is what a guard does."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self.away = False
+        self.renewals = 0
+
+    def get(self) -> Lease | None:
+        """The lease as it stands."""
+        if self.away:
+            raise ClusterUnavailableError("the API does not answer")
+        return self.lease
+
+    def acquire(self, holder: HolderIdentity, *, lease_s: int, candidate_uri: str, stable_uri: str) -> Lease:
+        """Takes or renews it."""
+        if self.get() is None:
+            self.lease = Lease("slipway-digits", "models", "digits", str(holder), lease_s)
+        kept = self.keep(holder, lease_s)
+        assert kept is not None
+        return kept
+
+    def keep(self, holder: HolderIdentity, lease_s: int = 0) -> Lease | None:
+        """Renews it, for whoever comes."""
+        self.renewals += 1
+        found = self.get()
+        if found is not None and not found.is_ended:
+            self.lease = replace(
+                found, holder=str(holder), renewed_at=datetime.now(UTC), lease_s=lease_s or found.lease_s
+            )
+        return self.lease
+
+    def release(self, release_id: str) -> Lease | None:
+        """Gives it back."""
+        found, self.lease = self.get(), None
+        return found
+
+    def pause(self, reason: str | None) -> Lease:
+        """Notes a pause, or (None) its end."""
+        assert self.lease is not None
+        self.lease = replace(self.lease, paused=reason or "")
+        return self.lease
+
+    def end(self, lease: Lease | None = None, *, by: str, reason: str) -> Lease:
+        """Ends the canary."""
+        assert self.lease is not None
+        self.lease = replace(self.lease, ended_by=by, ended_reason=reason)
+        return self.lease
+
+
+class ReplayDouble:
+    """Answers as `GoldenReplay` does: each window has these (requests, errors); without a candidate there is none."""
+
+    def __init__(
+        self, stable: tuple[int, int] = (50, 0), candidate: tuple[int, int] | None = (50, 0)
+    ) -> None:
+        self.counts = (stable, candidate)
+        self.urls: list[tuple[str, str]] = []
+        self.obstacle = ""
+
+    async def run(self, stable_url: str, candidate_url: str, stop: asyncio.Event) -> Window | None:
+        """Replays for as long as the users' window lasts."""
+        self.urls.append((stable_url, candidate_url))
+        await stop.wait()
+        stable, candidate = self.counts
+        if candidate is None:
+            self.obstacle = "the store is away"
+            return None
+        return Window(0.05, Sample(*stable), Sample(*candidate), "replay")
