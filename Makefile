@@ -4,8 +4,8 @@
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz` and `bench-judge` (ARGS=--quick), or to pytest by
 #              `test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
-#   ONLY=…     names of figures for `bench`, a folder of tests for `test` (unit, dags, browser, contract, e2e), or images for
-#              `images-test`
+#   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
+#              for `images-test`
 #   BASE=…     the base image for `images-test`, instead of a stand-in that is made here: python:3.11-slim-bookworm
 
 SHELL := /bin/bash
@@ -24,7 +24,7 @@ BIN := $(VENV)/bin
 SANDBOX := $(BIN)/python -m include.sandbox
 COMPILE := $(abspath $(BIN)/uv) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
-TEST_FOLDERS := unit dags browser contract e2e
+TEST_LANES := unit dags browser contract measures e2e
 COMMA := ,
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
@@ -73,8 +73,8 @@ down: ## End all of it, also what a killed run has left
 status: ## What runs, and whether it is healthy
 	@if [ -x $(BIN)/python ]; then $(SANDBOX) status; else echo 'Nothing was ever set up here.'; fi
 
-test: images ## The tests: unit, dags, browser, contract, e2e (or ONLY=unit,dags)
-	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
+test: images ## The tests: unit, dags, browser, contract, measures, e2e (or ONLY=unit,dags)
+	@.ci/test "$(or $(ONLY),$(TEST_LANES))" $(ARGS)
 
 conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
 	@$(BIN)/python -m tests.support.conformance.build
