@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +15,7 @@ from slipway.monitoring.exposition import exposed
 from include.model_release.monitoring.families import FAMILIES
 from include.model_release.monitoring.samples import samples
 from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, http_server
 from tests.support.monitoring.manifests import DASHBOARD, rule_files, rules
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus
 from tests.support.monitoring.seen import house
@@ -42,25 +41,14 @@ def filled(expr: str) -> str:
 def target() -> Iterator[str]:
     """The address of a server that tells of a house with everything."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(QuietHandler):
+        def respond(self) -> None:
             seen = replace(house(), read_at=datetime.now(UTC))
             content, content_type = exposed(samples(seen), self.headers.get("accept", ""))
-            self.send_response(200)
-            self.send_header("content-type", content_type)
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(200, content, content_type)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"{LOOPBACK}:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+    with http_server(Handler) as port:
+        yield f"{LOOPBACK}:{port}"
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 import yaml
 
 from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, http_server
 from tests.support.monitoring.manifests import FOLDER
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
@@ -37,26 +36,14 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     """A server that takes patches."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_PATCH(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            found.patches.append((self.path, dict(self.headers.items()), body))
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(b"{}")
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            found.patches.append((self.path, dict(self.headers.items()), json.loads(self.body())))
+            self.answer(200, b"{}")
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-    found = Cluster(f"http://{LOOPBACK}:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield found
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+    with http_server(Handler) as port:
+        found = Cluster(f"http://{LOOPBACK}:{port}")
+        yield found
 
 
 def renew(

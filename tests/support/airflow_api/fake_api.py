@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, http_server
 
 RUN = {
     "dag_display_name": "model_release",
@@ -48,28 +49,7 @@ class FakeApi:
         self.sign_ins = 0
         self.valid_token = ""
         self.reply: Reply = lambda _method, _path, _body: (200, RUN)
-        api = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status, document = api.answer(
-                    self.command, self.path, body, self.headers.get("Authorization")
-                )
-                content = json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  the names http.server looks for
-
-            def log_message(self, *_: Any) -> None:
-                """Silent."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.url = ""
 
     def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> tuple[int, Any]:
         parsed = json.loads(body) if body else None
@@ -89,11 +69,13 @@ class FakeApi:
 def fake_api() -> Iterator[FakeApi]:
     """A server on loopback, ended with the block."""
     fake = FakeApi()
-    thread = threading.Thread(target=fake.server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            authorization = self.headers.get("Authorization")
+            status, document = fake.answer(self.command, self.path, self.body(), authorization)
+            self.answer(status, json.dumps(document).encode())
+
+    with http_server(Handler) as port:
+        fake.url = f"http://{LOOPBACK}:{port}"
         yield fake
-    finally:
-        fake.server.shutdown()
-        fake.server.server_close()
-        thread.join()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
@@ -15,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
-from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, http_server
 
 Tags = frozenset[tuple[str, str]]
 
@@ -54,29 +52,15 @@ class OtlpReceiver:
 def running_otlp_receiver() -> Iterator[OtlpReceiver]:
     """A receiver on loopback, while the context lasts."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            body = self.body()
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
             receiver.take(body)
             answer = ExportMetricsServiceResponse().SerializeToString()
-            self.send_response(200)
-            self.send_header("content-type", "application/x-protobuf")
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.answer(200, answer, "application/x-protobuf")
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-    receiver = OtlpReceiver(server.server_port)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with http_server(Handler) as port:
+        receiver = OtlpReceiver(port)
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.message import Message as MailMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from include.sandbox.host.ports import LOOPBACK, free_port
+from tests.support.http_server import QuietHandler, in_thread
 
 _CHUNK_LIMIT = 1 << 20
 
@@ -60,8 +60,8 @@ def http_receiver(
     """Give a server that answers every POST in one way, for as long as the block runs."""
     receiver = HttpReceiver(status, headers or {})
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def respond(self) -> None:
             """Keep the request, and answer."""
             length = min(int(self.headers.get("content-length") or 0), _CHUNK_LIMIT)
             sent = {name.lower(): value for name, value in self.headers.items()}
@@ -73,21 +73,13 @@ def http_receiver(
             self.end_headers()
             self.wfile.write(b"ok")
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
     server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-    server.daemon_threads = True
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     receiver.port = server.server_address[1]
     receiver.address = f"{'http' if tls is None else 'https'}://{LOOPBACK}:{receiver.port}"
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    try:
+    with in_thread(server):
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def tls_of(folder: Path) -> tuple[ssl.SSLContext, Path]:

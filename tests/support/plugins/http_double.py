@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
+
+from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, in_thread
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Answer:
 
 @dataclass
 class MetricsServer:
-    """What listens on 127.0.0.1:`port`, whom it answers how, and what it was asked."""
+    """What listens on loopback at `port`, whom it answers how, and what it was asked."""
 
     port: int
     answer: Callable[[Asked], Answer] = lambda asked: Answer()
@@ -45,7 +48,7 @@ class MetricsServer:
     @property
     def url(self) -> str:
         """Its address."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{LOOPBACK}:{self.port}"
 
 
 @contextmanager
@@ -56,16 +59,14 @@ def metrics_server(*, tls: Path | None = None, client_ca: Path | None = None) ->
     """
     over = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            body = self.body()
             parts = urlsplit(self.path)
             fields = body.decode() if self.command == "POST" else parts.query
             asked = Asked(self.command, parts.path, dict(self.headers), body, dict(parse_qsl(fields)))
             double.asked.append(asked)
             self._send(double.answer(asked))
-
-        do_POST = do_GET  # noqa: N815 - the name is the base class's
 
         def _send(self, answer: Answer) -> None:
             content = answer.body.encode() if isinstance(answer.body, str) else answer.body
@@ -85,11 +86,7 @@ def metrics_server(*, tls: Path | None = None, client_ca: Path | None = None) ->
             except OSError:
                 pass  # the client has gone, as it should
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
     if tls is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tls)
@@ -98,12 +95,8 @@ def metrics_server(*, tls: Path | None = None, client_ca: Path | None = None) ->
             context.verify_mode = ssl.CERT_REQUIRED
         server.socket = context.wrap_socket(server.socket, server_side=True)
     double = MetricsServer(server.server_address[1])
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
     try:
-        yield double
+        with in_thread(server):
+            yield double
     finally:
         over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -9,8 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, in_thread
 
 _ERRORS = {
     "500": (500, "InternalError"),
@@ -46,27 +49,25 @@ class Faults:
 
 
 class _Proxy(ThreadingHTTPServer):
-    daemon_threads = True
-
     def __init__(self, endpoint: str, faults: Faults) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__((LOOPBACK, 0), _Handler)
         address = urlsplit(endpoint)
         self.target, self.faults = (address.hostname or "", address.port), faults
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     server: _Proxy
 
-    def _forward(self) -> None:
+    def respond(self) -> None:
         fault = self.server.faults.next(self.command, self.path)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         if fault == "reset":
             return self._reset()
         if fault in _ERRORS:
             status, code = _ERRORS[fault]
             text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>made up</Message></Error>"
-            return self._answer(status, {"Content-Type": "application/xml"}, text.encode())
+            return self._send(status, {"Content-Type": "application/xml"}, text.encode())
         upstream = http.client.HTTPConnection(*self.server.target, timeout=60)
         upstream.request(self.command, self.path, body, dict(self.headers.items()))
         answer = upstream.getresponse()
@@ -78,9 +79,9 @@ class _Handler(BaseHTTPRequestHandler):
             content = bytes([content[0] ^ 1]) + content[1:]
         dropped = {"transfer-encoding", "connection", "date", "server"}
         headers = {name: value for name, value in answer.getheaders() if name.lower() not in dropped}
-        return self._answer(answer.status, headers, content, kept=_KEPT.get(fault or "", 1.0))
+        return self._send(answer.status, headers, content, kept=_KEPT.get(fault or "", 1.0))
 
-    def _answer(self, status: int, headers: dict[str, str], body: bytes, kept: float = 1.0) -> None:
+    def _send(self, status: int, headers: dict[str, str], body: bytes, kept: float = 1.0) -> None:
         self.send_response(status)
         length = headers.get("Content-Length") if self.command == "HEAD" else None
         headers = {name: value for name, value in headers.items() if name.lower() != "content-length"}
@@ -109,21 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
         except (OSError, ValueError):
             self.close_connection = True
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _forward  # noqa: N815 (the base class calls them so)
-
 
 @contextmanager
 def fault_proxy(endpoint: str, faults: Faults) -> Iterator[str]:
     """The address of a proxy to `endpoint`, on loopback."""
     server = _Proxy(endpoint, faults)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with in_thread(server):
+        yield f"http://{LOOPBACK}:{server.server_port}"

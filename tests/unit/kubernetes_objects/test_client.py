@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from kubernetes.client import ApiClient, Configuration
 from include.kubernetes_objects import ObjectKind, client
 from include.kubernetes_objects.client import KubernetesObjects, without_retries
 from include.model_release.errors import ClusterUnavailableError, SpecError
+from tests.support.http_server import QuietHandler, http_server
 
 SERVICE = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService", "correct it")
 NOBODYS = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
@@ -28,16 +28,13 @@ class Api:
         self.asked: list[str] = []
         self.is_stuck = False
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+    def answer(self, handler: QuietHandler) -> None:
         """Answer one request."""
         self.asked.append(f"{handler.command} {handler.path}")
         if self.is_stuck:
             self.hangs.wait(10)
-        handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        handler.send_response(self.status)
-        handler.send_header("Content-Type", "application/json")
-        handler.end_headers()
-        handler.wfile.write(self.body.encode())
+        handler.body()
+        handler.answer(self.status, self.body.encode())
 
 
 @pytest.fixture
@@ -50,22 +47,18 @@ def api() -> Api:
 def objects(api: Api) -> Iterator[KubernetesObjects]:
     """A client of it."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            api.answer(self)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = lambda self: api.answer(self)  # noqa: N815
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    configuration = Configuration(host=f"http://127.0.0.1:{server.server_port}")
-    yield KubernetesObjects(
-        without_retries(ApiClient(configuration)), refused_remedy="see the rights", away_remedy="see the way"
-    )
-    api.hangs.set()
-    server.shutdown()
-    server.server_close()
+    with http_server(Handler) as port:
+        configuration = Configuration(host=f"http://127.0.0.1:{port}")
+        yield KubernetesObjects(
+            without_retries(ApiClient(configuration)),
+            refused_remedy="see the rights",
+            away_remedy="see the way",
+        )
+        api.hangs.set()
 
 
 Ask = Callable[[KubernetesObjects, ObjectKind], Any]

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +41,7 @@ from include.model_release.record.kinds import ReleaseStarted, WeightIntended
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.ports import LOOPBACK, free_port
+from tests.support.http_server import QuietHandler, http_server
 from tests.support.store.connections import aws_connection, triton_connection
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\nrollout: {ready_timeout_s: 1}\n"
@@ -88,29 +87,15 @@ def cluster(release_run: ReleaseRun) -> Iterator[Cluster]:
     )
     cluster = Cluster(live)
 
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
+    class Handler(QuietHandler):
+        def respond(self) -> None:
             cluster.asked.append(self.command)
             known = "/inferenceservices/" in self.path
-            body = json.dumps(cluster.service if known else {"kind": "Status", "code": 404}).encode()
-            self.send_response(200 if known else 404)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            status, found = (200, cluster.service) if known else (404, {"kind": "Status", "code": 404})
+            self.answer(status, json.dumps(found).encode())
 
-        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = answer  # noqa: N815  its base's names
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-    cluster.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield cluster
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http_server(Handler) as cluster.port:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -15,48 +13,34 @@ from slipway.hooks.triton_client import calls, http_transport
 
 from include.model_release.errors import ServerUnavailableError
 from include.sandbox.host.ports import LOOPBACK
+from tests.support.http_server import QuietHandler, http_server
 
 Answers = list[tuple[int, bytes]]
 
 
+@dataclass
 class Scripted:
     """A server that gives its answers one after the other, the last one for ever, and counts what it is asked."""
 
-    def __init__(self) -> None:
-        self.answers: Answers = []
-        self.asked: list[str] = []
-        scripted = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                scripted.asked.append(self.path)
-                status, body = scripted.answers.pop(0) if len(scripted.answers) > 1 else scripted.answers[0]
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_POST(self) -> None:
-                self.do_GET()
-
-            def log_message(self, *_: Any) -> None:
-                """Keep quiet."""
-
-        self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+    answers: Answers = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     """The server; the connection `scripted` leads to it over HTTP."""
     one = Scripted()
-    connection = {"conn_type": "triton", "host": LOOPBACK, "port": one.server.server_address[1]}
-    connection["extra"] = {"protocol": "http"}
-    monkeypatch.setenv("AIRFLOW_CONN_SCRIPTED", json.dumps(connection))
-    yield one
-    one.server.shutdown()
-    one.server.server_close()
+
+    class Handler(QuietHandler):
+        def respond(self) -> None:
+            self.body()
+            one.asked.append(self.path)
+            self.answer(*(one.answers.pop(0) if len(one.answers) > 1 else one.answers[0]))
+
+    with http_server(Handler) as port:
+        connection = {"conn_type": "triton", "host": LOOPBACK, "port": port, "extra": {"protocol": "http"}}
+        monkeypatch.setenv("AIRFLOW_CONN_SCRIPTED", json.dumps(connection))
+        yield one
 
 
 def test_a_question_without_an_answer_is_asked_again(scripted: Scripted) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from typing import Any
 
 import pytest
 from slipway.hooks.triton import TritonHook
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError, UserError
 from include.sandbox.host.ports import LOOPBACK, free_port
+from tests.support.http_server import QuietHandler, http_server, in_thread
 from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.table import ROW
 
@@ -79,20 +78,16 @@ class Speaker(BaseRequestHandler):
 @pytest.fixture
 def speaker() -> Iterator[Callable[[bytes | None], int]]:
     """Starts a server that answers every connection with the given words; returns its port."""
-    servers: list[ThreadingTCPServer] = []
+    with ExitStack() as servers:
 
-    def start(words: bytes | None) -> int:
-        handler = type("Speaker", (Speaker,), {"words": words})
-        server = ThreadingTCPServer((LOOPBACK, 0), handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        servers.append(server)
-        return int(server.server_address[1])
+        def start(words: bytes | None) -> int:
+            handler = type("Speaker", (Speaker,), {"words": words})
+            server = ThreadingTCPServer((LOOPBACK, 0), handler)
+            server.daemon_threads = True
+            servers.enter_context(in_thread(server))
+            return int(server.server_address[1])
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 @pytest.mark.parametrize("ask", EVERY_CALL.values(), ids=EVERY_CALL)
@@ -141,30 +136,18 @@ def test_stream_to_a_server_that_gives_no_answer_of_its_own(
 @pytest.fixture
 def answering() -> Iterator[Callable[[Mapping[str, tuple[int, str]]], int]]:
     """Starts a server that answers POSTs by path with the given status and JSON error; returns its port."""
-    servers: list[ThreadingHTTPServer] = []
+    with ExitStack() as servers:
 
-    def start(answers: Mapping[str, tuple[int, str]]) -> int:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, body = answers[self.path]
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body.encode())
+        def start(answers: Mapping[str, tuple[int, str]]) -> int:
+            class Handler(QuietHandler):
+                def respond(self) -> None:
+                    self.body()
+                    status, content = answers[self.path]
+                    self.answer(status, content.encode())
 
-            def log_message(self, *_: Any) -> None:
-                """Keep quiet."""
+            return servers.enter_context(http_server(Handler))
 
-        server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        servers.append(server)
-        return int(server.server_address[1])
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 # What tritonserver 2.51.0 answers 25 s after its repository in S3 has gone away.
