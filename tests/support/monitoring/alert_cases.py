@@ -236,7 +236,7 @@ CASES = (
         "90m",
     ),
     Case(
-        "SlipwayLiveVersionOld", "a hundred days", {_SINCE: "0x2410"}, "2400h", DIGITS, "100d 0h 0m 0s", "1h"
+        "SlipwayLiveVersionOld", "a hundred days", {_SINCE: "0x110"}, "100d", DIGITS, "100d 0h 0m 0s", "1d"
     ),
-    Case("SlipwayLiveVersionOld", "a month", {_SINCE: "0x2410"}, "720h", interval="1h"),
+    Case("SlipwayLiveVersionOld", "a month", {_SINCE: "0x110"}, "30d", interval="1d"),
 )
