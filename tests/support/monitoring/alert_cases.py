@@ -235,8 +235,6 @@ CASES = (
         {_model("slipway_open_findings", check="inputs"): "0x5 1x30 0x100"},
         "90m",
     ),
-    Case(
-        "SlipwayLiveVersionOld", "a hundred days", {_SINCE: "0x110"}, "100d", DIGITS, "100d 0h 0m 0s", "1d"
-    ),
+    Case("SlipwayLiveVersionOld", "a hundred days", {_SINCE: "0x110"}, "100d", DIGITS, "100d 0h 0m 0s", "1d"),
     Case("SlipwayLiveVersionOld", "a month", {_SINCE: "0x110"}, "30d", interval="1d"),
 )
