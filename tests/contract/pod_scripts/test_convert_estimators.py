@@ -40,9 +40,10 @@ def convert(pod: Pod, sources: str, library: str, model: str, golden: str, prefi
     [
         ("sklearn", "linear.skops", "iris", []),
         ("sklearn", "ridge.skops", "people", []),
-        ("sklearn", "forest.skops", "iris", ["--trusted-type", TREE]),
+        # The same model is converted and served in tests/contract/plugins/operators/test_converted_models_served.py.
+        nightly("sklearn", "forest.skops", "iris", ["--trusted-type", TREE]),
         nightly("sklearn", "boosting.pkl", "iris", ["--trusted"]),
-        ("xgboost", "xgboost-iris.ubj", "iris", []),
+        nightly("xgboost", "xgboost-iris.ubj", "iris", []),
         nightly("xgboost", "xgboost-cells.ubj", "cells", []),
         ("xgboost", "xgboost-people.json", "people", []),
         nightly("xgboost", "xgboost-early.pkl", "cells", ["--trusted"]),

@@ -73,7 +73,7 @@ def prepare(store: ModelStoreHook, releases: Path, **params: Any) -> str:
     return json.dumps(operator.execute(context))
 
 
-# In CI Airflow's scheduler does the same: tests/e2e/test_tuning.py.
+# At night Airflow's scheduler does the same: tests/e2e/test_tuning.py.
 def test_a_tuning_ends_with_a_page_and_a_change_to_review(
     store: ModelStoreHook, hook: TritonHook, cluster: Emulator, releases: Path
 ) -> None:
