@@ -11,9 +11,9 @@ from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.browser import Visitor, chromium, visitors
-from tests.support.web.fixtures import house, workplace
+from tests.support.web.fixtures import filled_site, workflow_site
 
-__all__ = ["house", "workplace"]
+__all__ = ["filled_site", "workflow_site"]
 
 
 @pytest.fixture(scope="session")
@@ -24,21 +24,21 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visit(browser: Browser, house: AirflowSite) -> Iterator[Visitor]:
+def visit(browser: Browser, filled_site: AirflowSite) -> Iterator[Visitor]:
     """Opens a window for a person; see `tests/support/web/browser.py`."""
-    with visitors(house, browser) as one:
+    with visitors(filled_site, browser) as one:
         yield one
 
 
 @pytest.fixture
-def come_in(browser: Browser, workplace: AirflowSite) -> Iterator[Visitor]:
+def come_in(browser: Browser, workflow_site: AirflowSite) -> Iterator[Visitor]:
     """Opens a window for a person where tests act."""
-    with visitors(workplace, browser) as one:
+    with visitors(workflow_site, browser) as one:
         yield one
 
 
 @pytest.fixture(scope="session")
-def records(workplace: AirflowSite) -> Iterator[ModelStoreHook]:
+def records(workflow_site: AirflowSite) -> Iterator[ModelStoreHook]:
     """The bucket of the site where tests act."""
-    with own_connection(workplace.store_endpoint) as conn_id:
-        yield ModelStoreHook(workplace.bucket, conn_id)
+    with own_connection(workflow_site.store_endpoint) as conn_id:
+        yield ModelStoreHook(workflow_site.bucket, conn_id)

@@ -19,7 +19,7 @@ QUESTION = "Release digits version 51 to live traffic?"
 
 
 @pytest.fixture
-def asked(workplace: AirflowSite, records: ModelStoreHook) -> None:
+def asked(workflow_site: AirflowSite, records: ModelStoreHook) -> None:
     """A release that the operator has started waits for another person."""
     now = datetime.now(UTC)
     LiveCanary(records, "digits", 50, None, now - timedelta(days=2)).begin().promote().publish()
@@ -28,12 +28,12 @@ def asked(workplace: AirflowSite, records: ModelStoreHook) -> None:
     )
     waiting.report("validation.html", "<!doctype html><title>v</title><p>Accuracy 98.75 %")
     waiting.publish()
-    start_run(workplace, "operator", "model_release", RUN, {"model": "digits", "version": 51})
-    ask(workplace, "model_release", RUN, "rollout.approve", subject=QUESTION, body="Accuracy **0.9875**.")
+    start_run(workflow_site, "operator", "model_release", RUN, {"model": "digits", "version": 51})
+    ask(workflow_site, "model_release", RUN, "rollout.approve", subject=QUESTION, body="Accuracy **0.9875**.")
 
 
 def test_a_question_is_declined_with_a_reason_and_is_gone(
-    come_in: Visitor, workplace: AirflowSite, asked: None
+    come_in: Visitor, workflow_site: AirflowSite, asked: None
 ) -> None:
     """The starter sees why not; a colleague sees the evidence within, must say why, and the question disappears."""
     own = come_in("operator", dark=True).go("/approvals")
@@ -58,7 +58,7 @@ def test_a_question_is_declined_with_a_reason_and_is_gone(
     dialog.get_by_role("textbox").fill("the golden set is from May")
     dialog.get_by_role("button", name="Decline").click()
     expect(page.get_by_role("heading", name=QUESTION)).to_have_count(0)
-    with airflow_client(workplace, "admin") as client:
+    with airflow_client(workflow_site, "admin") as client:
         path = f"/dags/model_release/dagRuns/{RUN}/taskInstances/rollout.approve/-1/hitlDetails"
         detail = client.get(path).raise_for_status().json()
     assert detail["responded_by_user"]["name"] == "colleague"

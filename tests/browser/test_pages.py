@@ -71,18 +71,18 @@ def test_the_overview_is_whole_without_scripts(visit: Visitor) -> None:
     expect(page.get_by_role("row", name="digits")).to_have_count(0)
 
 
-def test_the_overview_brings_itself_up_to_date(visit: Visitor, house: AirflowSite) -> None:
+def test_the_overview_brings_itself_up_to_date(visit: Visitor, filled_site: AirflowSite) -> None:
     """A freeze that somebody sets appears by itself, and what had the keyboard keeps it."""
     page = visit().go("/")
     row = page.get_by_role("row", name="churn")
     expect(row).not_to_contain_text("frozen")
     row.get_by_role("link", name="churn").focus()
     now = datetime.now(UTC)
-    with own_connection(house.store_endpoint) as conn_id:
+    with own_connection(filled_site.store_endpoint) as conn_id:
         key, content = freeze(
             "churn", who="mira", now=now, until=now + timedelta(hours=1), reason="tests", run_id="browser"
         )
-        store = ModelStoreHook(house.bucket, conn_id)
+        store = ModelStoreHook(filled_site.bucket, conn_id)
         store.write_once(key, content)
         ViewWriter(store).bring_up_to_date("churn")
     expect(row).to_contain_text("frozen", timeout=60_000)

@@ -64,7 +64,7 @@ def test_the_page_follows_the_canary_to_its_end(come_in: Visitor, records: Model
 
 
 def test_pause_by_a_button_starts_the_run_under_the_persons_name(
-    come_in: Visitor, workplace: AirflowSite, records: ModelStoreHook
+    come_in: Visitor, workflow_site: AirflowSite, records: ModelStoreHook
 ) -> None:
     """The form opens, is sent without leaving the page, and Airflow has the run with the name and the reason."""
     _canary(records, "fraud-score")
@@ -75,13 +75,13 @@ def test_pause_by_a_button_starts_the_run_under_the_persons_name(
     dialog.get_by_role("textbox").fill("a look at the logs")
     dialog.get_by_role("button", name="Pause").click()
     expect(page.locator("#told")).to_contain_text("started as the run fraud-score-pause-")
-    (run,) = [one for one in runs_of(workplace, "canary_pause") if one["conf"]["model"] == "fraud-score"]
+    (run,) = [one for one in runs_of(workflow_site, "canary_pause") if one["conf"]["model"] == "fraud-score"]
     assert (run["triggering_user_name"], run["conf"]["reason"]) == ("operator", "a look at the logs")
     expect(page.locator('.steps [aria-current="step"]')).to_contain_text("5 %")
 
 
 def test_a_roll_back_is_three_clicks_from_the_overview(
-    come_in: Visitor, workplace: AirflowSite, records: ModelStoreHook
+    come_in: Visitor, workflow_site: AirflowSite, records: ModelStoreHook
 ) -> None:
     """The release in flight, roll back, confirm: and why it is in front of the person all the while."""
     _canary(records, "search-ranker")
@@ -96,7 +96,9 @@ def test_a_roll_back_is_three_clicks_from_the_overview(
     page.keyboard.type("answers are wrong")
     dialog.get_by_role("button", name="Roll back").click()
     expect(page.locator("#told")).to_contain_text("started as the run search-ranker-rollback")
-    (run,) = [one for one in runs_of(workplace, "model_rollback") if one["conf"]["model"] == "search-ranker"]
+    (run,) = [
+        one for one in runs_of(workflow_site, "model_rollback") if one["conf"]["model"] == "search-ranker"
+    ]
     assert run["triggering_user_name"] == "operator"
     assert "version" not in run["conf"]
 
@@ -117,7 +119,7 @@ def test_a_button_that_makes_no_sense_says_why(come_in: Visitor, records: ModelS
 
 
 def test_a_reason_that_is_needed_is_asked_for(
-    come_in: Visitor, workplace: AirflowSite, records: ModelStoreHook
+    come_in: Visitor, workflow_site: AirflowSite, records: ModelStoreHook
 ) -> None:
     """An abort without a reason is not sent, and Escape leaves everything as it is."""
     _canary(records, "text-embed")
@@ -175,7 +177,7 @@ def test_the_page_fits_a_telephone_and_a_dark_screen(
 
 
 def test_without_scripts_the_page_is_whole_and_acts(
-    come_in: Visitor, workplace: AirflowSite, records: ModelStoreHook
+    come_in: Visitor, workflow_site: AirflowSite, records: ModelStoreHook
 ) -> None:
     """The form opens as the browser's own popover, and leads to the page of the run."""
     _canary(records, "magika")
@@ -187,11 +189,11 @@ def test_without_scripts_the_page_is_whole_and_acts(
     page.locator("#act-pause-dialog").get_by_role("button", name="Pause").click()
     expect(page.get_by_text("Asked for by operator")).to_be_visible()
     expect(page.get_by_text("no script here")).to_be_visible()
-    assert any(one["conf"]["model"] == "magika" for one in runs_of(workplace, "canary_pause"))
+    assert any(one["conf"]["model"] == "magika" for one in runs_of(workflow_site, "canary_pause"))
 
 
 def test_a_server_that_does_not_answer_makes_the_page_say_since_when(
-    come_in: Visitor, workplace: AirflowSite, records: ModelStoreHook
+    come_in: Visitor, workflow_site: AirflowSite, records: ModelStoreHook
 ) -> None:
     """What is shown is told to be old while the server hangs, and is fresh again once it answers."""
     canary = _canary(records, "churn", version=4)
@@ -199,12 +201,12 @@ def test_a_server_that_does_not_answer_makes_the_page_say_since_when(
     _open(page)
     note = page.locator(".stale-now")
     expect(note).to_be_hidden()
-    os.kill(workplace.pid, signal.SIGSTOP)
+    os.kill(workflow_site.pid, signal.SIGSTOP)
     try:
         expect(note).to_be_visible(timeout=SOON_MS)
         expect(note).to_contain_text("The server has not answered since")
     finally:
-        os.kill(workplace.pid, signal.SIGCONT)
+        os.kill(workflow_site.pid, signal.SIGCONT)
     canary.watch(8).end_step().step().watch(1).write_live().publish()
     expect(note).to_be_hidden(timeout=SOON_MS)
     expect(page.locator("#verdict")).to_contain_text("20 % of the users", timeout=SOON_MS)

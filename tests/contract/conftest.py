@@ -10,9 +10,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 import tests.support.store.quick_boto  # noqa: F401 - to import it is enough
-from tests.support.web.fixtures import client_of, house, site
+from tests.support.web.fixtures import client_of, filled_site, site
 
-__all__ = ["client_of", "house", "site"]
+__all__ = ["client_of", "filled_site", "site"]
 
 _HERE = Path(__file__).parent
 MEASURING = tuple(

@@ -1,4 +1,4 @@
-"""The Grafana dashboard: its form, and every query of it on a real Prometheus that has scraped a whole house."""
+"""The Grafana dashboard: its form, and every query of it on a real Prometheus that has scraped all metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from include.sandbox.host.ports import LOOPBACK
 from tests.support.http_server import QuietHandler, http_server
 from tests.support.monitoring.manifests import DASHBOARD, rule_files, rules
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus
-from tests.support.monitoring.seen import house
+from tests.support.monitoring.seen import every_metric
 from tests.support.waiting import wait_until
 
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
@@ -39,11 +39,11 @@ def filled(expr: str) -> str:
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[str]:
-    """The address of a server that tells of a house with everything."""
+    """The address of a server that tells of everything that there is to count."""
 
     class Handler(QuietHandler):
         def respond(self) -> None:
-            seen = replace(house(), read_at=datetime.now(UTC))
+            seen = replace(every_metric(), read_at=datetime.now(UTC))
             content, content_type = exposed(samples(seen), self.headers.get("accept", ""))
             self.answer(200, content, content_type)
 
@@ -55,7 +55,7 @@ def target() -> Iterator[str]:
 def prometheus(
     target: str, start_prometheus: StartPrometheus, tmp_path_factory: pytest.TempPathFactory
 ) -> Prometheus:
-    """A Prometheus with the alert rules, that has scraped the house some times."""
+    """A Prometheus with the alert rules, that has scraped it some times."""
     found = start_prometheus(
         [{"job_name": "slipway", "static_configs": [{"targets": [target]}]}],
         rules=rule_files(tmp_path_factory.mktemp("rules")),

@@ -40,11 +40,11 @@ def job(site: AirflowSite, token_file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def readable(house: AirflowSite) -> None:
+def readable(filled_site: AirflowSite) -> None:
     """Every model has its document: those of a new bucket are made when they are first asked for."""
 
     def is_readable() -> bool:
-        text = house.client("viewer").get("/metrics").text
+        text = filled_site.client("viewer").get("/metrics").text
         found = [line for line in text.splitlines() if line.startswith("slipway_model_readable")]
         return bool(found) and all(line.endswith(" 1.0") for line in found)
 
@@ -52,11 +52,11 @@ def readable(house: AirflowSite) -> None:
 
 
 @pytest.fixture
-def prometheus(house: AirflowSite, start_prometheus: StartPrometheus, tmp_path: Path) -> Prometheus:
+def prometheus(filled_site: AirflowSite, start_prometheus: StartPrometheus, tmp_path: Path) -> Prometheus:
     """A Prometheus that has the token of a viewer in a file."""
     token_file = tmp_path / "token"
-    token_file.write_text(access_token(house.url, "viewer", PASSWORD))
-    return start_prometheus([job(house, token_file)])
+    token_file.write_text(access_token(filled_site.url, "viewer", PASSWORD))
+    return start_prometheus([job(filled_site, token_file)])
 
 
 def scraped(series: str) -> str:
@@ -64,18 +64,20 @@ def scraped(series: str) -> str:
     return f"last_over_time({series}[5m])"
 
 
-def test_prometheus_scrapes_a_viewers_numbers(house: AirflowSite, prometheus: Prometheus) -> None:
+def test_prometheus_scrapes_a_viewers_numbers(filled_site: AirflowSite, prometheus: Prometheus) -> None:
     """Every series that the endpoint tells of is in Prometheus, and its target is up."""
     prometheus.wait_for_series('slipway_live_version{model="digits"}')
     assert prometheus.count('max_over_time(up{job="slipway"}[5m]) == 1') == 1
     (live,) = prometheus.query(scraped('slipway_live_version{model="digits"}'))
-    told = house.client("viewer").get("/metrics", headers=OPENMETRICS).text
+    told = filled_site.client("viewer").get("/metrics", headers=OPENMETRICS).text
     families = {one.name: one for one in text_string_to_metric_families(told)}
     (expected,) = [
         one.value for one in families["slipway_live_version"].samples if one.labels["model"] == "digits"
     ]
     assert float(live["value"][1]) == expected
-    assert prometheus.count(scraped('slipway_evidence{model="digits"}')) == 1, "what the watch of its canary wrote"
+    assert prometheus.count(scraped('slipway_evidence{model="digits"}')) == 1, (
+        "what the watch of its canary wrote"
+    )
     names = {one.name for family in families.values() for one in family.samples}
     stored = {one["metric"]["__name__"] for one in prometheus.query(scraped('{__name__=~"slipway_.+"}'))}
     assert names == stored
@@ -83,43 +85,43 @@ def test_prometheus_scrapes_a_viewers_numbers(house: AirflowSite, prometheus: Pr
 
 
 def test_a_token_that_ended_makes_the_target_down(
-    house: AirflowSite, start_prometheus: StartPrometheus, tmp_path: Path
+    filled_site: AirflowSite, start_prometheus: StartPrometheus, tmp_path: Path
 ) -> None:
     """Prometheus says why: 401. With a new token in the file it goes on, and is not started again."""
     token_file = tmp_path / "token"
     token_file.write_text("made.up.token")
-    prometheus = start_prometheus([job(house, token_file)])
+    prometheus = start_prometheus([job(filled_site, token_file)])
     prometheus.wait_for_series('up{job="slipway"} == 0')
     (target,) = prometheus.ask("targets")["activeTargets"]
     assert "401" in target["lastError"]
-    token_file.write_text(access_token(house.url, "viewer", PASSWORD))
+    token_file.write_text(access_token(filled_site.url, "viewer", PASSWORD))
     prometheus.wait_for_series('up{job="slipway"} == 1')
 
 
 @pytest.mark.parametrize(("role", "status"), [("stranger", 401), ("nobody", 403)])
-def test_who_may_not_read_is_told_nothing(house: AirflowSite, role: str, status: int) -> None:
+def test_who_may_not_read_is_told_nothing(filled_site: AirflowSite, role: str, status: int) -> None:
     """A program is not led to a login: it gets the status, and no number."""
-    answer = house.client(role).get("/metrics", headers=OPENMETRICS)
+    answer = filled_site.client(role).get("/metrics", headers=OPENMETRICS)
     assert answer.status_code == status
     assert "slipway_" not in answer.text
     assert answer.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
-def test_who_may_read_the_releases_may_read_the_numbers(house: AirflowSite, role: str) -> None:
+def test_who_may_read_the_releases_may_read_the_numbers(filled_site: AirflowSite, role: str) -> None:
     """In OpenMetrics where it is asked for, in Prometheus' older text elsewhere; no cache keeps them."""
-    answer = house.client(role).get("/metrics", headers=OPENMETRICS)
+    answer = filled_site.client(role).get("/metrics", headers=OPENMETRICS)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.headers["cache-control"] == "no-store"
-    older = house.client(role).get("/metrics")
+    older = filled_site.client(role).get("/metrics")
     assert older.headers["content-type"].startswith("text/plain; version=0.0.4")
 
 
-def test_nobody_can_change_anything_there(house: AirflowSite) -> None:
+def test_nobody_can_change_anything_there(filled_site: AirflowSite) -> None:
     """The endpoint only reads."""
     for method in ("POST", "PUT", "DELETE", "PATCH"):
-        assert house.client("admin").request(method, "/metrics").status_code == 405
+        assert filled_site.client("admin").request(method, "/metrics").status_code == 405
 
 
 def program(site: AirflowSite, *arguments: str, endpoint: str = "") -> subprocess.CompletedProcess[str]:
@@ -136,26 +138,26 @@ def program(site: AirflowSite, *arguments: str, endpoint: str = "") -> subproces
     )
 
 
-def test_the_text_file_tells_what_the_endpoint_tells(house: AirflowSite, tmp_path: Path) -> None:
+def test_the_text_file_tells_what_the_endpoint_tells(filled_site: AirflowSite, tmp_path: Path) -> None:
     """Without Airflow's API: what is read is the bucket."""
     path = tmp_path / "slipway.prom"
-    done = program(house, "--bucket", house.bucket, "--textfile", str(path))
+    done = program(filled_site, "--bucket", filled_site.bucket, "--textfile", str(path))
     assert (done.returncode, done.stderr) == (0, "")
-    served = house.client("viewer").get("/metrics").text
+    served = filled_site.client("viewer").get("/metrics").text
     assert series(path.read_text()) == series(served)
 
 
 def test_a_text_file_stays_as_it_was_where_the_bucket_cannot_be_read(
-    house: AirflowSite, tmp_path: Path
+    filled_site: AirflowSite, tmp_path: Path
 ) -> None:
     """Exit code 2, one line that says why, and numbers that grow old, which an alert notices."""
     path = tmp_path / "slipway.prom"
     path.write_text("what was\n")
-    gone = program(house, "--bucket", "no-such-bucket", "--textfile", str(path))
+    gone = program(filled_site, "--bucket", "no-such-bucket", "--textfile", str(path))
     assert gone.returncode == 2
     assert "no-such-bucket" in gone.stderr
     assert path.read_text() == "what was\n"
-    wrong = program(house, "--bucket", house.bucket, "--textfile", str(tmp_path / "slipway.txt"))
+    wrong = program(filled_site, "--bucket", filled_site.bucket, "--textfile", str(tmp_path / "slipway.txt"))
     assert (wrong.returncode, ".prom" in wrong.stderr) == (2, True)
 
 
@@ -164,9 +166,9 @@ def series(text: str) -> set[str]:
     return {line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")}
 
 
-def test_a_client_of_the_api_learns_no_more_than_before(house: AirflowSite) -> None:
+def test_a_client_of_the_api_learns_no_more_than_before(filled_site: AirflowSite) -> None:
     """The numbers name models and nobody: no person, no reason, no address."""
-    text = house.client("viewer").get("/metrics").text
+    text = filled_site.client("viewer").get("/metrics").text
     for secret in ('"ada"', "jonas", "s3://", "evidence/"):
         assert secret not in text
-    assert httpx.get(f"{house.dashboard}/metrics").status_code == 401
+    assert httpx.get(f"{filled_site.dashboard}/metrics").status_code == 401

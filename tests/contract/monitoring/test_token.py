@@ -69,9 +69,9 @@ def renew(
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_the_new_token_opens_the_numbers(house: AirflowSite, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_new_token_opens_the_numbers(filled_site: AirflowSite, cluster: Cluster, tmp_path: Path) -> None:
     """One patch of that Secret, by the pod's own account; what is printed has no secret in it."""
-    done = renew(tmp_path, house.url, cluster)
+    done = renew(tmp_path, filled_site.url, cluster)
     assert (done.returncode, done.stdout, done.stderr) == (0, "the token was renewed\n", "")
     ((path, headers, body),) = cluster.patches
     assert path == SECRET
@@ -79,15 +79,17 @@ def test_the_new_token_opens_the_numbers(house: AirflowSite, cluster: Cluster, t
     assert headers["Content-Type"] == "application/merge-patch+json"
     token = body["stringData"].pop("token")
     assert body == {"stringData": {}}
-    answer = httpx.get(f"{house.dashboard}/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+    answer = httpx.get(
+        f"{filled_site.dashboard}/metrics", headers={"Authorization": f"Bearer {token}"}, timeout=60
+    )
     assert answer.status_code == 200
 
 
 def test_a_password_that_airflow_does_not_take_changes_nothing(
-    house: AirflowSite, cluster: Cluster, tmp_path: Path
+    filled_site: AirflowSite, cluster: Cluster, tmp_path: Path
 ) -> None:
     """The job fails and says why; the old token stays, and the password is not printed."""
-    done = renew(tmp_path, house.url, cluster, password="a wrong password")
+    done = renew(tmp_path, filled_site.url, cluster, password="a wrong password")
     assert done.returncode == 1
     assert "401" in done.stderr
     assert "a wrong password" not in done.stderr + done.stdout

@@ -1,4 +1,4 @@
-"""What there is to count in a made-up house: each metric has a series, and some models lack most of them."""
+"""What there is to count, made up: each metric has a series, and some models lack most of them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def watch() -> LiveDocument:
     )
 
 
-def house() -> Seen:
+def every_metric() -> Seen:
     """Return a model with everything, one of which nothing was released yet, and one that cannot be read."""
     magika = ModelDocument(model="magika", written_at=ago(days=1))
     models = {"digits": digits(), "magika": magika, "broken": Unreadable("broken", "it is none")}

@@ -27,31 +27,31 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
-    """Airflow's API server over the bucket of `tests/support/web/house.py`; tests only read it."""
-    from tests.support.web.house import furnish, release_files, utc_now
+def filled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+    """Airflow's API server over the bucket of `tests/support/web/filled_bucket.py`; tests only read it."""
+    from tests.support.web.filled_bucket import fill, release_files, utc_now
 
     releases = tmp_path_factory.mktemp("releases")
     release_files(releases)
     with moto_server() as endpoint, own_connection(endpoint) as conn_id:
-        bucket = make_bucket(endpoint, f"slipway-house-{next(_numbers)}")
-        furnish(ModelStoreHook(bucket, conn_id), utc_now())
-        folder = tmp_path_factory.mktemp("airflow-house")
+        bucket = make_bucket(endpoint, f"slipway-filled-{next(_numbers)}")
+        fill(ModelStoreHook(bucket, conn_id), utc_now())
+        folder = tmp_path_factory.mktemp("airflow-filled")
         with airflow_site(folder, endpoint, bucket, SLIPWAY_RELEASES_DIR=str(releases)) as running:
             yield running
 
 
 @pytest.fixture(scope="session")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+def workflow_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
     """Airflow's API server with the workflows in its database; tests act in it, each on a model of its own."""
-    from tests.support.web.house import release_files
+    from tests.support.web.filled_bucket import release_files
     from tests.support.web.workflows import write_workflows
 
     releases = tmp_path_factory.mktemp("releases")
     release_files(releases)
     with moto_server() as endpoint:
-        bucket = make_bucket(endpoint, "slipway-workplace")
-        folder = tmp_path_factory.mktemp("airflow-workplace")
+        bucket = make_bucket(endpoint, "slipway-workflows")
+        folder = tmp_path_factory.mktemp("airflow-workflows")
         with airflow_site(folder, endpoint, bucket, SLIPWAY_RELEASES_DIR=str(releases)) as running:
             write_workflows(running)
             yield running

@@ -1,4 +1,4 @@
-"""Airflow's API server with a furnished bucket and the workflows, which these tests start runs of."""
+"""Airflow's API server with a filled bucket and the workflows, which these tests start runs of."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.support.web.workflows import write_workflows
 
 
 @pytest.fixture(scope="session")
-def airflow(house: AirflowSite) -> AirflowSite:
+def airflow(filled_site: AirflowSite) -> AirflowSite:
     """Airflow with the workflows in its database; nothing schedules their runs."""
-    write_workflows(house)
-    with house.client("viewer") as client:
+    write_workflows(filled_site)
+    with filled_site.client("viewer") as client:
         # The server folds its documents from the records at the first questions.
         wait_until(lambda: _all_made(client), "the read model has every document", 60)
-    return house
+    return filled_site
 
 
 def _all_made(client: httpx.Client) -> bool:

@@ -23,9 +23,9 @@ MODELS = {"digits", "fraud-score", "search-ranker", "churn", "text-embed", "visi
 
 
 @pytest.fixture(scope="module")
-def viewer(house: AirflowSite) -> Iterator[httpx.Client]:
+def viewer(filled_site: AirflowSite) -> Iterator[httpx.Client]:
     """A viewer, once the read model has made every document."""
-    with house.client("viewer") as client:
+    with filled_site.client("viewer") as client:
 
         def all_known() -> bool:
             return {
@@ -186,10 +186,12 @@ def test_no_other_object_is_served_as_evidence(viewer: httpx.Client, name: str) 
     assert viewer.get("/reports/gc/../../models/digits/2/manifest.json").status_code == 404
 
 
-def test_the_content_type_is_ours_and_never_the_stores(house: AirflowSite, viewer: httpx.Client) -> None:
+def test_the_content_type_is_ours_and_never_the_stores(
+    filled_site: AirflowSite, viewer: httpx.Client
+) -> None:
     """An object of an unknown kind is a download, whatever it says that it is; one that is too large is not served."""
-    with own_connection(house.store_endpoint) as conn_id:
-        store = ModelStoreHook(house.bucket, conn_id)
+    with own_connection(filled_site.store_endpoint) as conn_id:
+        store = ModelStoreHook(filled_site.bucket, conn_id)
         prefix = "models/intent/3/evidence/run/"
         store.write(f"{prefix}page.svg", b"<svg onload='x'/>", content_type="image/svg+xml")
         store.write(f"{prefix}data.jsonl", b"<script>1</script>", content_type="text/html")
@@ -242,10 +244,10 @@ def test_a_run_leads_to_its_release(viewer: httpx.Client) -> None:
     assert "This run is no release" in viewer.get("/runs/notification_delivery/scheduled__2026").text
 
 
-def test_airflow_is_told_of_the_pages(house: AirflowSite) -> None:
+def test_airflow_is_told_of_the_pages(filled_site: AirflowSite) -> None:
     """An entry in its navigation, and a tab of each run."""
-    with house.client("admin") as client:
-        plugins = client.get(f"{house.url}/api/v2/plugins").json()["plugins"]
+    with filled_site.client("admin") as client:
+        plugins = client.get(f"{filled_site.url}/api/v2/plugins").json()["plugins"]
     views = next(one for one in plugins if one["name"] == "slipway")["external_views"]
     assert {(one["destination"], one["href"]) for one in views} == {
         ("nav", "/slipway/"),

@@ -11,7 +11,7 @@ import pytest
 from include.model_release.monitoring.families import FAMILIES
 from include.model_release.monitoring.samples import EVERY_MODEL, Seen, samples
 from include.model_release.read_model.documents import ModelDocument, VersionLine
-from tests.support.monitoring.seen import NOW, ago, digits, house, watch
+from tests.support.monitoring.seen import NOW, ago, digits, every_metric, watch
 
 Values = dict[tuple[str, ...], float]
 
@@ -33,12 +33,12 @@ def of(document: ModelDocument, **changed: object) -> Values:
 
 def test_each_metric_has_a_series_in_a_house_with_everything() -> None:
     """No metric is listed that nothing is ever told of."""
-    assert {name for name, *_ in values(house())} == {family.name for family in FAMILIES}
+    assert {name for name, *_ in values(every_metric())} == {family.name for family in FAMILIES}
 
 
 def test_what_is_live_and_what_became_of_releases() -> None:
     """The version is a value; every attempt is counted, not only the newest of a version."""
-    found = values(house())
+    found = values(every_metric())
     assert found["slipway_models",] == 2
     assert found["slipway_live_version", "digits"] == 1
     assert found["slipway_live_since_timestamp_seconds", "digits"] == ago(days=10, minutes=-60).timestamp()
@@ -55,7 +55,7 @@ OUTCOMES = ("promoted", "rolled_back", "refused", "failed", "cancelled")
 
 def test_where_a_release_stands() -> None:
     """Stage, weights as ratios, whom it waits for, and what its watch saw last."""
-    found = values(house())
+    found = values(every_metric())
     assert found["slipway_releases_in_flight", "digits"] == 1
     assert found["slipway_candidate_version", "digits"] == 3
     assert found["slipway_release_stage", "digits", "canary"] == 1
@@ -71,7 +71,7 @@ def test_where_a_release_stands() -> None:
 
 def test_a_model_without_a_release_has_few_series() -> None:
     """It is there, with zeros, and with nothing that would have to be made up."""
-    found = {key for key in values(house()) if key[1:2] == ("magika",)}
+    found = {key for key in values(every_metric()) if key[1:2] == ("magika",)}
     assert ("slipway_model_readable", "magika") in found
     assert {name for name, *_ in found} == {
         "slipway_model_readable",
@@ -84,7 +84,7 @@ def test_a_model_without_a_release_has_few_series() -> None:
 
 def test_a_model_that_cannot_be_read_is_told_as_such() -> None:
     """Nothing else is told of it: what is not known is not 0."""
-    found = values(house())
+    found = values(every_metric())
     assert [key for key in found if "broken" in key] == [("slipway_model_readable", "broken")]
     assert found["slipway_model_readable", "broken"] == 0
 
@@ -92,15 +92,15 @@ def test_a_model_that_cannot_be_read_is_told_as_such() -> None:
 def test_the_observed_weight_is_that_of_whoever_wrote_last() -> None:
     """The watch while it watches; the record once the release has written after it."""
     key = ("slipway_candidate_weight_observed_ratio", "digits")
-    assert values(house())[key] == 0.5
-    late = replace(house(), live={"digits": watch().model_copy(update={"written_at": ago(minutes=3)})})
+    assert values(every_metric())[key] == 0.5
+    late = replace(every_metric(), live={"digits": watch().model_copy(update={"written_at": ago(minutes=3)})})
     assert values(late)[key] == 0.05
     assert of(digits())[key] == 0.05
 
 
 def test_what_another_releases_watch_wrote_is_not_told() -> None:
     """A document of a canary that is over stays in the bucket."""
-    other = replace(house(), live={"digits": watch().model_copy(update={"release_id": "digits-2"})})
+    other = replace(every_metric(), live={"digits": watch().model_copy(update={"release_id": "digits-2"})})
     names = {name for name, *_ in values(other)}
     assert "slipway_watch_written_timestamp_seconds" not in names
     assert "slipway_release_stage" in names
@@ -108,11 +108,11 @@ def test_what_another_releases_watch_wrote_is_not_told() -> None:
 
 def test_freezes_that_are_over_are_not_counted() -> None:
     """A document may be older than a freeze's end; a freeze of every model has a name of its own."""
-    found = values(house())
+    found = values(every_metric())
     assert found["slipway_freezes", "digits"] == 1
     assert found["slipway_freeze_since_timestamp_seconds", "digits"] == ago(days=1).timestamp()
     assert found["slipway_freezes", EVERY_MODEL] == 1
-    later = values(replace(house(), read_at=NOW + timedelta(days=3)))
+    later = values(replace(every_metric(), read_at=NOW + timedelta(days=3)))
     assert later["slipway_freezes", "digits"] == 0
     assert ("slipway_freeze_since_timestamp_seconds", "digits") not in later
 
@@ -134,7 +134,7 @@ def test_a_word_that_is_not_ours_makes_no_new_series(
 
 def test_a_check_that_is_not_ours_is_counted_as_other() -> None:
     """As above, for findings."""
-    assert values(house())["slipway_open_findings", "digits", "other"] == 1
+    assert values(every_metric())["slipway_open_findings", "digits", "other"] == 1
 
 
 def test_no_label_is_a_version() -> None:

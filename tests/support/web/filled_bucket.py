@@ -33,8 +33,8 @@ from tests.support.reports.canary_pages import failing, page_of
 from tests.support.web.attempts import PLAN, Attempt
 
 
-def furnish(store: ModelStoreHook, now: datetime) -> None:
-    """Write the whole house."""
+def fill(store: ModelStoreHook, now: datetime) -> None:
+    """Write all of it."""
     _digits(store, now)
     _waiting(store, now)
     _quiet(store, now)
