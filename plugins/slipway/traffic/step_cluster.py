@@ -39,8 +39,8 @@ PAUSED_POLL_S = 3.0
 class CanaryCluster:
     """The cluster's side of one step.
 
-    While users are watched nothing here is waited for: a cluster that hangs must not make the judge blind. What a look
-    or a renewal has found is raised by the next call of `keep_up`.
+    While users are watched nothing here is waited for: a cluster that hangs must not keep the judge from its windows.
+    What a look or a renewal has found is raised by the next call of `keep_up`.
 
     :param step: index of the step, and `weight` its percent.
     :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
@@ -144,8 +144,8 @@ class CanaryCluster:
             await self._renew(boots=self._step == 0)
 
     def keep_up(self, *, look_too: bool = False) -> None:
-        """To be called whenever users' answers were seen: renews the lease where it is due, without waiting. Who is
-        blind does not call it, and loses the lease.
+        """To be called whenever users' answers were seen: renews the lease where it is due, without waiting. Who sees
+        none does not call it, and loses the lease.
 
         :param look_too: sees as well whether the InferenceService is as planned.
         :raises CanaryEndedError: somebody ended the canary.

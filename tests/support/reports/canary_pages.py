@@ -28,7 +28,7 @@ def failing() -> Story:
     return story
 
 
-def blind() -> Story:
+def without_data() -> Story:
     story = Story()
     story.canary(Traffic(no_data_s=[(60, 81), (200, 9999)]))
     story.restore()
@@ -49,7 +49,7 @@ def one_window() -> Story:
     return story
 
 
-def one_blind_window() -> Story:
+def one_window_without_data() -> Story:
     story = Story()
     story.canary(Traffic(no_data_s=[(0, 99)]), windows=1)
     return story
@@ -71,7 +71,7 @@ def hundreds_of_windows() -> Story:
     return story
 
 
-def topped_up() -> Story:
+def golden_replays() -> Story:
     story = Story()
     steps = [RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30)]
     story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="golden_replay")
@@ -95,13 +95,13 @@ def refused() -> Story:
 STORIES: list[Callable[[], Story]] = [
     good,
     failing,
-    blind,
+    without_data,
     begun_anew,
     one_window,
-    one_blind_window,
+    one_window_without_data,
     no_traffic,
     hundreds_of_windows,
-    topped_up,
+    golden_replays,
     no_window,
     refused,
 ]

@@ -62,7 +62,7 @@ def drawing(axis: TimeAxis, height_in: float) -> Iterator[tuple[Figure, Axes]]:
     plot.set_xlim(0, axis.end_s)
     for mark_s in axis.marks_s:
         plot.axvline(mark_s, color=HEX["soft"], linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
-    for began_s, ended_s in axis.blind_s:
+    for began_s, ended_s in axis.no_data_s:
         plot.axvspan(
             began_s,
             ended_s,
@@ -95,9 +95,9 @@ def legend(figure: Figure, axis: TimeAxis, lines: Mapping[str, Mapping[str, Any]
 
     handles: list[Any] = [Line2D([], [], **style) for style in lines.values()]
     words = list(lines)
-    if axis.blind_s:
+    if axis.no_data_s:
         handles.append(Patch(facecolor="none", edgecolor=HEX["soft"], hatch="////", linewidth=0, alpha=0.55))
-        words.append("blind")
+        words.append("no data")
     if axis.replayed_s:
         handles.append(Patch(facecolor=HEX["latency_ceiling"], alpha=0.13, linewidth=0))
         words.append("replays beside users' requests")

@@ -74,8 +74,8 @@ def _left_out(name: str, axis: TimeAxis, pooled: bool) -> str:
         told += f" Windows are taken together until a point holds {LEAST_REQUESTS} requests of each."
     if axis.joined_s is not None:
         told += (
-            " There are too many stretches to draw each: changes of the weight, and blind or replayed stretches, that "
-            f"lie less than {duration(axis.joined_s)} apart are drawn as one, and a point may reach over them."
+            " There are too many to draw each: changes of the weight, replays and stretches without data that lie "
+            f"less than {duration(axis.joined_s)} apart are drawn as one, and a point may reach over them."
         )
     return told
 

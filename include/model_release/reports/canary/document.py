@@ -17,6 +17,9 @@ led to the end.
 A window has a `source`: `users`, or `replay` for golden requests that were replayed where users sent too little.
 Totals keep the two apart: `candidate_requests` are users', `replayed_requests` are not.
 
+A window without data (the metrics source could not be read) is called `blind` here: documents of format 1 have that
+key. `blind_windows` counts such windows.
+
 Times are ISO 8601 in UTC, percents 0 to 100, latencies ms. What is not known is null.
 """
 
@@ -106,7 +109,7 @@ class Sums(_Recorded):
 
 
 class RunSums(Sums):
-    """The sums of a run; `windows` are users' here, and `blind_windows` those in which nothing was seen."""
+    """The sums of a run; `windows` are users' here, and `blind_windows` those without data."""
 
     blind_windows: StrictInt = 0
 

@@ -252,7 +252,7 @@ def _weights(events: Sequence[Event]) -> list[ObservedWeight]:
 
 
 def _totals(windows: Sequence[JudgedWindow]) -> RunSums:
-    """Return the judge's last sums over the run, and how many windows of users were judged and blind."""
+    """Return the judge's last sums over the run, how many windows of users were judged, and how many had no data."""
     sums = windows[-1].statistics.canary.recorded if windows else {}
     return RunSums.model_validate(
         {

@@ -166,8 +166,8 @@ def _cards(evidence: CanaryEvidence, run: Run) -> list[_Card]:
     if totals.replayed_requests:
         failed = f"{totals.replayed_errors:,} of them failed; not counted among users'"
         cards.append(_Card("Golden requests replayed to it", f"{totals.replayed_requests:,}", failed))
-    blind = f", {totals.blind_windows} of them blind" if totals.blind_windows else ""
-    watched = f"{duration(totals.seconds)} of traffic{blind}"
+    no_data = f", {totals.blind_windows:,} of them without data" if totals.blind_windows else ""
+    watched = f"{duration(totals.seconds)} of traffic{no_data}"
     cards.append(_Card("Windows judged", f"{totals.windows:,}", watched))
     seconds = exposure.seconds_from_first_bad_answer_to_weight_0
     if seconds is not None:

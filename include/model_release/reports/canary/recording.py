@@ -21,7 +21,7 @@ from include.model_release.reports.canary.document import (
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 # The judge puts these words before the source's own; judging again puts them there again.
-_BLIND_FRAME = re.compile(r"\(\d+ in a row\): ")
+_NO_DATA_FRAME = re.compile(r"\(\d+ in a row\): ")
 # Another processor may round the last digits of an exponential otherwise.
 _SAME_EVIDENCE = 1e-6
 
@@ -83,6 +83,6 @@ def _lines(steps: Sequence[Step], windows: Sequence[JudgedWindow]) -> Iterator[d
             begun = {"weight": step.weight, "bake_s": step.bake_s}
             yield {"at": step.intended_at.isoformat(), "step": begun}
         if window.window is None:
-            yield {"at": at, "blind": _BLIND_FRAME.split(window.reason, maxsplit=1)[-1]}
+            yield {"at": at, "blind": _NO_DATA_FRAME.split(window.reason, maxsplit=1)[-1]}
         else:
             yield {"at": at, "window": window.window.recorded}

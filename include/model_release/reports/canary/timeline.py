@@ -15,7 +15,7 @@ from include.model_release.reports.canary.document import JudgedWindow, Run
 
 # A point with fewer requests of a revision than this says nothing of a rate; more points than this no eye tells apart.
 LEAST_REQUESTS, _MOST_POINTS = 20, 160
-# Of a canary that was blind again and again, or of many steps: where one more would be thinner than a line.
+# Of a canary without data again and again, or of many steps: where one more would be thinner than a line.
 _MOST_STRETCHES = 300
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _TICK_STEPS_S = [
@@ -45,13 +45,13 @@ class Point:
 @dataclass(frozen=True)
 class TimeAxis:
     """The shared axis: seconds since `began`, with the times of weights, and the stretches that had no data
-    (`blind_s`) or golden requests replayed. Where there are very many, those less than `joined_s` apart are one.
+    (`no_data_s`) or golden requests replayed. Where there are very many, those less than `joined_s` apart are one.
     """
 
     began: datetime
     end_s: float
     marks_s: tuple[float, ...]
-    blind_s: tuple[tuple[float, float], ...]
+    no_data_s: tuple[tuple[float, float], ...]
     replayed_s: tuple[tuple[float, float], ...] = ()
     joined_s: float | None = None
 
@@ -66,14 +66,14 @@ class TimeAxis:
         marks = [at_s(weight.at) for weight in run.weights[1:]]
         ends = [*marks, *(at_s(window.at) for window in run.windows)]
         stretches = [(at_s(window.began_at), at_s(window.at), window) for window in run.windows]
-        blind = _joined([(start, end) for start, end, window in stretches if window.blind])
+        no_data = _joined([(start, end) for start, end, window in stretches if window.blind])
         replayed = _joined([(start, end) for start, end, window in stretches if window.source == "replay"])
         end_s = max(1.0, 1.03 * max(ends, default=1.0))
-        if max(len(marks), len(blind), len(replayed)) <= _MOST_STRETCHES:
-            return cls(began, end_s, tuple(marks), blind, replayed)
+        if max(len(marks), len(no_data), len(replayed)) <= _MOST_STRETCHES:
+            return cls(began, end_s, tuple(marks), no_data, replayed)
         least_s = end_s / _MOST_STRETCHES
         thinned = tuple(at for at, _ in _joined([(mark, mark) for mark in marks], least_s))
-        return cls(began, end_s, thinned, _joined(blind, least_s), _joined(replayed, least_s), least_s)
+        return cls(began, end_s, thinned, _joined(no_data, least_s), _joined(replayed, least_s), least_s)
 
     def seconds(self, at: datetime) -> float:
         """Return when `at` was, in seconds since the run began."""
@@ -130,8 +130,8 @@ def points_of(windows: Sequence[JudgedWindow], axis: TimeAxis) -> tuple[list[Poi
     windows = [window for window in windows if window.source == "users"]
     together = math.ceil(len(windows) / _MOST_POINTS)
     seen = [(window, _point(window, axis)) for window in windows if not window.blind]
-    blind_before = itertools.accumulate(window.blind for window in windows)
-    stretch_of = [before for before, window in zip(blind_before, windows, strict=True) if not window.blind]
+    no_data_before = itertools.accumulate(window.blind for window in windows)
+    stretch_of = [before for before, window in zip(no_data_before, windows, strict=True) if not window.blind]
     apart: list[Callable[[int], object]] = [
         lambda place: (seen[place][0].step, stretch_of[place]),
         lambda place: seen[place][0].step,

@@ -262,7 +262,7 @@ async def test_an_ended_canary_is_not_begun_again(release_run: ReleaseRun, live:
     assert model.share(CANDIDATE_URI) == 0
 
 
-async def test_who_is_blind_does_not_renew(release_run: ReleaseRun, live: Live) -> None:
+async def test_who_sees_nothing_does_not_renew(release_run: ReleaseRun, live: Live) -> None:
     """Without answers to look at the lease is left to run out."""
     lease = LeaseDouble()
     watched, _, metrics = watch(release_run, live(), HEALTHY, lease=lease)

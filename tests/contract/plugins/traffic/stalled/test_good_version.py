@@ -65,7 +65,7 @@ def is_shown(canary: Canary, decision: str) -> bool:
 
 
 @pytest.mark.parametrize("stall_s", STALLS_S)
-async def test_who_is_blind_for_long_does_not_pass(
+async def test_who_sees_nothing_for_long_does_not_pass(
     services: StallableServices, stage: Stage, stall_s: float
 ) -> None:
     """A version whose metrics hang for more windows than the plan allows is taken back, good as it may be."""

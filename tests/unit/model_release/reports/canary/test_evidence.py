@@ -53,8 +53,8 @@ def slow() -> Story:
     return story
 
 
-def blind() -> Story:
-    """Blind in the first window, for two in a row, and after that until it is given up."""
+def without_data() -> Story:
+    """Without data in the first window, for two in a row, and after that until it is given up."""
     story = Story()
     assert story.canary(Traffic(no_data_s=[(0, 20), (60, 81), (200, 9999)])) == "roll_back"
     story.restore()
@@ -70,7 +70,7 @@ def begun_anew() -> Story:
     return story
 
 
-def topped_up() -> Story:
+def golden_replays() -> Story:
     """Hardly any users: each step rests on replayed golden requests."""
     story = Story()
     assert (
@@ -98,9 +98,9 @@ STORIES: list[Callable[[], Story]] = [
     good,
     failing,
     slow,
-    blind,
+    without_data,
     begun_anew,
-    topped_up,
+    golden_replays,
     failing_replays,
 ]
 
@@ -147,7 +147,7 @@ def test_the_program_gives_every_verdict_of_the_record_again(
     assert all(run["recomputed"] == {"agrees": True, "first_difference": None} for run in document["runs"])
 
 
-def test_a_blind_window_after_a_fail_is_computed_again() -> None:
+def test_a_window_without_data_after_a_fail_is_computed_again() -> None:
     """A condemned candidate stays so while the source is away, and that verdict comes out again too."""
     story = Story()
     judge = CanaryJudge(story.policy)
@@ -200,7 +200,7 @@ def test_a_record_without_sources_is_one_of_users() -> None:
 
 def test_replays_stand_apart_from_users() -> None:
     """Each window has its source; what users met is told without what was replayed."""
-    story = topped_up()
+    story = golden_replays()
     document = document_of(story)
     [run] = document["runs"]
     replayed = [window for window in run["windows"] if window["source"] == "replay"]
@@ -217,7 +217,7 @@ def test_replays_stand_apart_from_users() -> None:
 
 def test_replays_are_not_drawn_as_traffic() -> None:
     """The charts' points are users' alone; the axis knows when there were replays beside them."""
-    run = only_run(topped_up())
+    run = only_run(golden_replays())
     axis = TimeAxis.of(run)
     points, _ = points_of(run.windows, axis)
     assert sum(point.candidate.requests for point in points) == run.totals.candidate_requests
@@ -250,8 +250,8 @@ def test_the_document_tells_steps_windows_and_decisions() -> None:
 
 
 def test_a_window_tells_what_was_seen() -> None:
-    """A window has its time, both samples, rates, quantiles, verdict and statistics; a blind one its reason."""
-    document = document_of(blind())
+    """A window has its time, both samples, rates, quantiles, verdict and statistics; one without data its reason."""
+    document = document_of(without_data())
     windows = document["runs"][0]["windows"]
     first, seen = windows[0], windows[2]
     assert (first["blind"], first["window"]) == (True, None)

@@ -40,16 +40,16 @@ def begin(story: Story) -> None:
     story.tell(WeightObserved(weight=5, traffic={"c": 5, "s": 95}))
 
 
-def watch(story: Story, blind: Iterable[bool]) -> None:
-    """Let windows be judged, those that are not blind with the same verdict: each stands for itself."""
+def watch(story: Story, without_data_at: Iterable[bool]) -> None:
+    """Let windows be judged, those with data with the same verdict: each stands for itself."""
     judge = CanaryJudge(story.policy)
     judge.begin_step(5, 1e6)
     unseen, seen = judge.observe_failure("away"), judge.observe(Traffic(rps=10)(0.0, 50))  # type: ignore[arg-type]
-    for is_blind in blind:
+    for without_data in without_data_at:
         story.now += timedelta(seconds=10)
         story.tell(
             WindowJudged(
-                verdict=(unseen if is_blind else seen).to_dict(),
+                verdict=(unseen if without_data else seen).to_dict(),
                 candidate_requests=10,
                 candidate_errors=0,
                 first_bad_at=None,
@@ -64,7 +64,7 @@ def document_of(story: Story) -> CanaryEvidence:
 
 @pytest.fixture(scope="module")
 def flickering() -> CanaryEvidence:
-    """A canary of 2,000 windows of which every other one was blind."""
+    """A canary of 2,000 windows of which every other one had no data."""
     story = Story()
     begin(story)
     watch(story, [number % 2 == 1 for number in range(2000)])
@@ -72,16 +72,18 @@ def flickering() -> CanaryEvidence:
 
 
 def test_a_source_that_comes_and_goes_does_not_swell_the_page(flickering: CanaryEvidence) -> None:
-    """A thousand blind stretches are drawn as few, and each caption says so; the data has every window."""
+    """A thousand stretches without data are drawn as few, and each caption says so; the data has every window."""
     page = render_canary_html(flickering)
     assert len(page) < _PAGE_BYTES
-    assert page.count("There are too many stretches to draw each") >= 5
+    assert page.count("There are too many to draw each") >= 5
     assert len(flickering.runs[0].windows) == 2000
     # The policy, the step, and the windows.
     assert recordings(flickering)["canary.jsonl"].count("\n") == 2002
 
 
-def test_points_lose_no_request_where_windows_are_blind_again_and_again(flickering: CanaryEvidence) -> None:
+def test_points_lose_no_request_where_windows_have_no_data_again_and_again(
+    flickering: CanaryEvidence,
+) -> None:
     """There are no more points than can be drawn, and together they hold what users sent."""
     run = flickering.runs[0]
     points, pooled = points_of(run.windows, TimeAxis.of(run))
@@ -92,16 +94,16 @@ def test_points_lose_no_request_where_windows_are_blind_again_and_again(flickeri
     assert all(one.ended_s <= other.began_s + 1 for one, other in itertools.pairwise(points))
 
 
-def test_few_blind_stretches_are_drawn_as_they_were() -> None:
+def test_few_stretches_without_data_are_drawn_as_they_were() -> None:
     """An ordinary canary's stretches are exact, and nothing is said of joining."""
     story = Story()
     begin(story)
     watch(story, [number % 10 == 9 for number in range(200)])
     document = document_of(story)
     axis = TimeAxis.of(document.runs[0])
-    assert len(axis.blind_s) == 20
+    assert len(axis.no_data_s) == 20
     assert axis.joined_s is None
-    assert "too many stretches" not in render_canary_html(document)
+    assert "too many to draw" not in render_canary_html(document)
 
 
 def test_very_many_decisions_are_shown_by_their_ends() -> None:

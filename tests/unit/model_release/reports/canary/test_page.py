@@ -20,18 +20,18 @@ from tests.support.examples import examples
 from tests.support.reports.canary_pages import (
     STORIES,
     begun_anew,
-    blind,
     document_of,
     failing,
+    golden_replays,
     good,
     hundreds_of_windows,
     no_traffic,
     no_window,
-    one_blind_window,
     one_window,
+    one_window_without_data,
     page_of,
     refused,
-    topped_up,
+    without_data,
 )
 from tests.support.reports.html import parse_page
 
@@ -72,11 +72,14 @@ def test_the_page_tells_what_matters() -> None:
     ("told", "expected"),
     [
         (good, ("✓ promoted", "is the stable version now", "in at most 1 % of canaries")),
-        (blind, ("✗ rolled back", "could not be read", "taken back", "of them blind", "+2 blind")),
+        (
+            without_data,
+            ("✗ rolled back", "could not be read", "taken back", "of them without data", "+2 without data"),
+        ),
         (begun_anew, ("✓ promoted", "Begun anew", "canary-run-1.jsonl")),
         (one_window, ("under way", "1", "not ended")),
         (
-            topped_up,
+            golden_replays,
             ("✓ promoted", "Golden requests replayed to it", "of replayed golden requests", "replayed: 1 of"),
         ),
         (no_window, ("under way", "No window was judged.", "no request")),
@@ -127,7 +130,7 @@ def test_the_page_loads_nothing_and_runs_nothing(told: Callable[[], Story]) -> N
     """No script, no link, no image, no outside address: the page can be opened years later, offline."""
     page = page_of(told)
     assert not parse_page(page).tags & {"script", "link", "img", "iframe", "object", "style-sheet", "image"}
-    reason = "http://127.0.0.1:9901"  # what the blind source said
+    reason = "http://127.0.0.1:9901"  # what was said of the source
     assert "://" not in page.replace(reason, "")
     assert all(place.startswith("url(#") for place in re.findall(r"url\([^)]*", page))
     assert "@import" not in page
@@ -166,7 +169,7 @@ def test_the_pictures_are_valid_and_described(told: Callable[[], Story]) -> None
         (good, ["weight", "errors", "latency", "evidence", "requests"]),
         (one_window, ["weight", "errors", "latency", "evidence", "requests"]),
         (no_traffic, ["weight", "errors", "evidence", "requests"]),
-        (one_blind_window, ["weight", "evidence"]),
+        (one_window_without_data, ["weight", "evidence"]),
         (no_window, []),
         (refused, []),
     ],
@@ -179,7 +182,7 @@ def test_what_is_known_is_drawn(told: Callable[[], Story], charts: list[str]) ->
 
 def test_colours_and_fonts_come_from_the_page() -> None:
     """No picture has a colour or a font of its own, so that dark pages have light lines; text stays text."""
-    for told in (failing, blind):
+    for told in (failing, without_data):
         for picture in pictures_of(page_of(told)):
             drawn = " ".join(value for element in picture.iter() for value in element.attrib.values())
             assert not re.search(r"#[0-9a-fA-F]{6}\b", drawn)
@@ -201,9 +204,9 @@ def test_stable_and_candidate_differ_without_colours() -> None:
     assert all(("dasharray" in line) == ("--stable" in line) for line in lines)
 
 
-def test_blind_stretches_are_hatched() -> None:
+def test_stretches_without_data_are_hatched() -> None:
     """Where nobody saw anything every chart is hatched, and only there."""
-    hatched = [bool(picture.findall(".//pattern")) for picture in pictures_of(page_of(blind))]
+    hatched = [bool(picture.findall(".//pattern")) for picture in pictures_of(page_of(without_data))]
     assert hatched == [True] * 5
     assert not any(picture.findall(".//pattern") for picture in pictures_of(page_of(good)))
 

@@ -15,7 +15,7 @@ _RECORDED = Path(__file__).parents[4] / "support" / "canary" / "recorded"
 
 
 def test_a_recorded_canary_has_the_same_evidence_to_the_last_byte() -> None:
-    """A run that was broken off, blind windows, replays, a cancellation, and windows from before there were replays."""
+    """A run that was broken off, windows without data, replays, a cancellation, windows before there were replays."""
     lines = (_RECORDED / "events.jsonl").read_bytes().splitlines()
     planned = (RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30))
     evidence = canary_evidence([Event.from_bytes(line) for line in lines], AnalysisPolicy(), planned=planned)

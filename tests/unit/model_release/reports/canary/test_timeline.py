@@ -28,7 +28,7 @@ def test_points_hold_every_request_once(rps: float) -> None:
     for revision in ("stable", "candidate"):
         counted = sum(getattr(point, revision).requests for point in points)
         assert counted == getattr(run.totals, f"{revision}_requests")
-    edges = [*axis.marks_s[1:], *(began for began, _ in axis.blind_s)]
+    edges = [*axis.marks_s[1:], *(began for began, _ in axis.no_data_s)]
     assert all(not point.began_s < edge < point.ended_s for point in points for edge in edges)
     few = [point for point in points if point.fewest < LEAST_REQUESTS]
     assert len(few) <= (3 if rps == 0 else 0)
