@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from include.model_release.acts.requests import (
     ADMIT_TASK_ID,
@@ -70,21 +72,27 @@ async def _start(api: AirflowApi, name: ActName, request: StartRun, nonce: str) 
         "conf": dict(request.conf),
         "note": request.note[:_NOTE_LIMIT] or None,
     }
-    try:
-        await api.post("dags", request.dag_id, "dagRuns", body=body)
-    except AirflowRefusedError as error:
-        # Of two requests at once Airflow may answer one with an error of its database: the run tells.
-        if error.status != 409 and not (error.status >= 500 and await _exists(api, request.dag_id, run_id)):
-            raise
+    if not await _create_run(api, request.dag_id, body):
         return Done(request.dag_id, run_id, f"It was asked for already, as the run {run_id}.", is_new=False)
     return Done(request.dag_id, run_id, f"{ACTS[name].title}: started as the run {run_id}.")
 
 
-async def _exists(api: AirflowApi, dag_id: str, run_id: str) -> bool:
-    try:
-        await api.get("dags", dag_id, "dagRuns", run_id)
-    except AirflowRefusedError:
-        return False
+async def _create_run(api: AirflowApi, dag_id: str, body: Mapping[str, Any]) -> bool:
+    """Return whether the run is new; it is not where it was asked for before.
+
+    Of two requests at once Airflow may answer one with an error of its database, before or after it has written the
+    other. So it is asked once more: the run's name lets it start only once.
+    """
+    for is_last in (False, True):
+        try:
+            await api.post("dags", dag_id, "dagRuns", body=body)
+        except AirflowRefusedError as error:
+            if error.status == 409:
+                return False
+            if error.status < 500 or is_last:
+                raise
+        else:
+            break
     return True
 
 
