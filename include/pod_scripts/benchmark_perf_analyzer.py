@@ -15,20 +15,19 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import time
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from slipway_pod.benchmark.figures import Load
+from slipway_pod.benchmark.hanging_rounds import run_round
 from slipway_pod.benchmark.load import (
     BenchmarkRun,
     Round,
     Subject,
     checked,
     ended_badly,
-    generate_load,
     load_parser,
     measure_in_turns,
     run_benchmark,
@@ -49,12 +48,7 @@ MAX_ROWS = 256
 MAX_INPUT_BYTES = 8 * MEBIBYTE
 # perf_analyzer ends with 2 when its own stability test is not content; the requests were made all the same.
 MEASURED = (0, 2)
-# perf_analyzer was seen to hang now and then, at a rate and with requests in flight. A round is taken to hang when it
-# lasts so much longer than it should.
-HANGS_AFTER_S, SENDING_SLACK, ROUND_SLACK = 20.0, 3.0, 10.0
-FIRST_ROUND_S, FIRST_ROUND_SHARE = 60.0, 0.25
-# Of the time that a first round takes whose requests are answered one after the other.
-ONE_BY_ONE_SLACK = 1.5
+ALONE_LIMIT_S = 60.0
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -84,7 +78,7 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
             streamed.add(subject.role)
             continue
         request = columns.take([row % columns.rows for row in range(size)])
-        limit_s = min(FIRST_ROUND_S, run.deadline.remaining_s())
+        limit_s = min(ALONE_LIMIT_S, run.deadline.remaining_s())
         model = (run.server.client, subject.model, subject.version)
         alone_s = shortest_s(*model, inputs, request, limit_s)
         if alone_s is not None:
@@ -156,34 +150,12 @@ def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, numb
     if subject.role in streamed:
         # A decoupled model answers over streams alone; a request lasts until its last answer.
         command.append("--streaming")
-    limit_s, began = try_limit_s(run, subject, load), time.monotonic()
-    ended = generate_load(command, run.deadline, try_limit_s=limit_s)
-    took_s = time.monotonic() - began
-    # Of two tries the second one counts.
-    took_s -= limit_s if took_s > limit_s else 0.0
-    run.took_s.setdefault((subject.role, load.name), []).append(took_s)
+    ended = run_round(run, subject, load, command)
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
     if len(spans) < load.requests(run.options.requests):
         raise ended_badly(run.server, subject, command[0], ended)
     export.unlink()
     return Round(figures_of_spans(spans), {"requests_ns": spans})
-
-
-def try_limit_s(run: BenchmarkRun, subject: Subject, load: Load) -> float:
-    """Return after how long a round is taken to hang.
-
-    At a request rate it follows from the rate. With requests in flight the rounds before tell. The first one has a
-    minute, or a quarter of the time that is left where that is less (20 s at least). A slow model has more: the time
-    that its requests take one after the other, as they do on one instance, however many are in flight.
-    """
-    if load.request_rate_rps is not None:
-        requests = load.requests(run.options.requests)
-        return HANGS_AFTER_S + SENDING_SLACK * requests / load.request_rate_rps
-    if took_s := run.took_s.get((subject.role, load.name)):
-        return HANGS_AFTER_S + ROUND_SLACK * max(took_s)
-    first_s = min(FIRST_ROUND_S, max(HANGS_AFTER_S, FIRST_ROUND_SHARE * run.deadline.remaining_s()))
-    requests = int(run.options.requests + run.options.warmup_requests)
-    return max(first_s, ONE_BY_ONE_SLACK * requests * run.request_s.get(subject.role, 0.0))
 
 
 def perf_analyzer_command(
