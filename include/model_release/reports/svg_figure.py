@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _FONT = re.compile(r"font(-family)?: (?:(?P<size>[0-9.]+px) )?'[^;]*(?:;\s*|$)")
@@ -30,6 +31,19 @@ def svg_settings() -> Iterator[None]:
     ours = {"svg.fonttype": "none", "svg.hashsalt": "slipway", "font.size": 9.0, "axes.unicode_minus": True}
     with matplotlib.style.context(["default", ours]):
         yield
+
+
+def begin_at_zero(plot: Axes, *, x: bool = False) -> None:
+    """Let the y axis begin at 0, with room above the highest mark; call it when everything is drawn.
+
+    :param x: whether the x axis begins at 0 too.
+    """
+    # Matplotlib leaves room in proportion to the drawn range, which is little where all marks are about as high.
+    plot.update_datalim([(0, 0)], updatex=x)
+    plot.autoscale_view()
+    plot.set_ylim(bottom=0)
+    if x:
+        plot.set_xlim(left=0)
 
 
 def inline_svg(figure: Figure, name: str, title: str, description: str, colours: Mapping[str, str]) -> str:

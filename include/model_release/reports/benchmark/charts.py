@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from include.model_release.reports.svg_figure import inline_svg, svg_settings
+from include.model_release.reports.svg_figure import begin_at_zero, inline_svg, svg_settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def rounds_chart(series: Sequence[Series], description: str) -> str:
         _draw(plot, series)
         plot.set_xlabel("round")
         plot.set_ylabel("ms")
-        plot.set_ylim(bottom=0)
+        begin_at_zero(plot)
         plot.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
         return inline_svg(figure, "rounds", "Latency by round", description, COLOURS)
 
@@ -91,8 +91,7 @@ def curve_chart(series: Sequence[Series], description: str) -> str:
         _draw(plot, series)
         plot.set_xlabel("answered requests/s")
         plot.set_ylabel("ms")
-        plot.set_ylim(bottom=0)
-        plot.set_xlim(left=0)
+        begin_at_zero(plot, x=True)
         return inline_svg(figure, "curve", "Latency against throughput", description, COLOURS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.reports.svg_figure import inline_svg, svg_settings
+from include.model_release.reports.svg_figure import begin_at_zero, inline_svg, svg_settings
 from include.model_release.written_numbers import number
 
 # What matplotlib draws with, and the page's CSS variable that takes its place.
@@ -87,7 +87,7 @@ def _axes(plot: Any, picture: Mapping[str, Any]) -> None:
         plot.set_yscale("log")
         plot.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     else:
-        plot.set_ylim(bottom=0)
+        begin_at_zero(plot)
     if picture["x"] == "instances":
         plot.xaxis.set_major_locator(MaxNLocator(integer=True))
         plot.margins(x=0.15)
