@@ -40,7 +40,7 @@ def test_a_pod_that_kills_itself_reports_the_signal(core: client.CoreV1Api, ende
 
 def test_a_watcher_sees_pending_running_and_the_end(core: client.CoreV1Api, name: str) -> None:
     """The phases come in order, each with container statuses that the official client can read."""
-    # On a busy machine the pod runs before the watch begins: it watches from before the pod on.
+    # On a busy machine the pod may run before a watch begins: this one starts at the version before the pod.
     before = core.list_namespaced_pod(NAMESPACE).metadata.resource_version
     core.create_namespaced_pod(NAMESPACE, pod(name, "sh", "-c", "sleep 0.2"))
     phases = []
