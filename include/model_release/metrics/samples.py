@@ -31,18 +31,30 @@ class Sample:
 
     :param latency_buckets: maps a bucket's upper bound in ms (`inf` last) to the requests that fell *in* it (not
         cumulative); empty where the source knows no latencies.
+    :param unanswered: of `errors`: requests that began and never got an answer. They are in `requests` too, though they
+        have no latency.
+    :param begun: requests that began in the window; None: the source cannot tell. One that began before may end in it.
+    :param active: requests that have begun and are not over at the window's end; None: the source cannot tell.
     :raises MetricsUnavailableError: a count is NaN, negative or impossible.
     """
 
     requests: int
     errors: int
     latency_buckets: Mapping[float, int] = field(default_factory=dict)
+    unanswered: int = 0
+    begun: int | None = None
+    active: int | None = None
 
     def __post_init__(self) -> None:
         requests = _count("requests", self.requests)
         errors = _count("errors", self.errors)
         if errors > requests:
             raise _unusable("a sample", "at most as many errors as requests", f"{errors} of {requests}")
+        unanswered = _count("unanswered requests", self.unanswered)
+        if unanswered > errors:
+            raise _unusable(
+                "a sample", "at most as many unanswered requests as errors", f"{unanswered} of {errors}"
+            )
         buckets = {
             _bound(bound): _count(f"latency bucket {bound}", value)
             for bound, value in self.latency_buckets.items()
@@ -50,20 +62,33 @@ class Sample:
         object.__setattr__(self, "requests", requests)
         object.__setattr__(self, "errors", errors)
         object.__setattr__(self, "latency_buckets", dict(sorted(buckets.items())))
+        object.__setattr__(self, "unanswered", unanswered)
+        for name in ("begun", "active"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _count(f"{name} requests", getattr(self, name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form; the last bucket's bound is the text `inf`."""
+        """Return a JSON-ready form; the last bucket's bound is the text `inf`; what is not known is left out."""
+        told = {"unanswered": self.unanswered or None, "begun": self.begun, "active": self.active}
         return {
             "requests": self.requests,
             "errors": self.errors,
             "latency_buckets": {_bound_text(bound): count for bound, count in self.latency_buckets.items()},
+            **{name: count for name, count in told.items() if count is not None},
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Sample:
-        """Rebuild a sample from `to_dict`'s form."""
+        """Rebuild a sample from `to_dict`'s form; what it lacks the source could not tell."""
         buckets = {float(bound): count for bound, count in dict(value.get("latency_buckets") or {}).items()}
-        return cls(requests=value["requests"], errors=value["errors"], latency_buckets=buckets)
+        return cls(
+            requests=value["requests"],
+            errors=value["errors"],
+            latency_buckets=buckets,
+            unanswered=value.get("unanswered", 0),
+            begun=value.get("begun"),
+            active=value.get("active"),
+        )
 
 
 @dataclass(frozen=True)
