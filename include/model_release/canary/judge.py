@@ -30,6 +30,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from include.model_release.canary.coverage.answers import Answers
+from include.model_release.canary.coverage.latency_seen import LatencySeen
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
@@ -63,7 +65,7 @@ class CanaryJudge:
         self.bake_s = 0.0
         self._step = Totals()
         self._canary = Totals()
-        self._router = RouterShare()
+        self._router, self._answers, self._latency_seen = RouterShare(), Answers(), LatencySeen()
         self._failed: str | None = None
         self._no_data_windows = 0
         self.unjudged = Totals()
@@ -74,6 +76,7 @@ class CanaryJudge:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
         self.weight, self.bake_s = weight, float(bake_s)
         self._step, self._router = Totals(), RouterShare()
+        self._answers, self._latency_seen = self._answers.next_step(), LatencySeen()
 
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
@@ -83,7 +86,8 @@ class CanaryJudge:
             self._test(window)
         self._step = self._step.plus(window)
         self._canary = self._canary.plus(window)
-        self._router = self._router.plus(window)
+        self._router, self._answers = self._router.plus(window), self._answers.plus(window)
+        self._latency_seen = self._latency_seen.plus(window, self.policy.latency_quantile)
         return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
@@ -139,10 +143,11 @@ class CanaryJudge:
                 f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {number(total)}, "
                 f"threshold {number(threshold)})."
             )
+        self._failed = self._failed or self._answers.failure(self.weight, self.policy.latency_margin_percent)
         if self._failed is not None:
             return "fail", self._failed
         # Whatever else is seen: who meets the candidate is not who was meant to.
-        lacking = self._router.doubt(self.weight) or self._lacking()
+        lacking = self._router.doubt(self.weight) or self._lacking() or self._unfinished()
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
@@ -177,6 +182,10 @@ class CanaryJudge:
         if had + replayed < needed:
             return f"Too little to compare with: {had + replayed} stable requests, {needed} are needed."
         return None
+
+    def _unfinished(self) -> str | None:
+        """Return what is not over yet, or not seen, and so passes nothing."""
+        return self._answers.doubt(self.policy.latency_margin_percent) or self._latency_seen.doubt()
 
     def _rests_on_replays(self) -> bool:
         """Return whether users alone have sent too little to tell."""
@@ -249,6 +258,12 @@ class CanaryJudge:
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
                 **({"router": self._router.to_dict()} if self._router.is_begun else {}),
+                **({"answers": self._answers.to_dict()} if self._answers != Answers() else {}),
+                **(
+                    {"latency_seen": self._latency_seen.to_dict()}
+                    if self._latency_seen != LatencySeen()
+                    else {}
+                ),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
                 "questions": self._tests.to_dict(),
@@ -278,6 +293,10 @@ class CanaryJudge:
             judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
             if state.get("router") is not None:
                 judge._router = RouterShare.from_dict(state["router"])
+            if state.get("answers") is not None:
+                judge._answers = Answers.from_dict(state["answers"])
+            if state.get("latency_seen") is not None:
+                judge._latency_seen = LatencySeen.from_dict(state["latency_seen"])
             if state.get("replayed") is not None:
                 judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
