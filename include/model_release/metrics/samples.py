@@ -19,8 +19,9 @@ from functools import reduce
 from typing import Any, Literal, get_args
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.counters import NOTHING, Counters, Growth, growth
+from include.model_release.metrics.counters import Counters, Growth, growth
 from include.model_release.metrics.histograms import added
+from include.model_release.metrics.series_fold import Beginning, since_beginning, since_known
 from include.model_release.metrics.values import (
     buckets_from_dict,
     buckets_to_dict,
@@ -168,10 +169,16 @@ def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """What is known of one series: the newest count, and when it was taken (unix seconds)."""
+    """What is known of one series: the newest count, and when it was taken (unix seconds).
+
+    :param process: what counted it, shared by the series of one process; "": not known.
+    :param earlier: the samples before the newest that the source showed with it; they are not saved.
+    """
 
     at: float
     counters: Counters
+    process: str = ""
+    earlier: tuple[tuple[float, Counters], ...] = ()
 
     def __post_init__(self) -> None:
         check_moment("a series", self.at)
@@ -180,6 +187,21 @@ class SeriesReading:
     def after(self, before: SeriesReading | None) -> SeriesReading:
         """Return it with what an earlier reading of the series knew of requests that are not over."""
         return self if before is None else replace(self, counters=self.counters.at(self.at, before.counters))
+
+    @property
+    def moments(self) -> tuple[tuple[float, Counters], ...]:
+        """All samples that the source showed, in the order of their moments."""
+        return (*self.earlier, (self.at, self.counters))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form, without the earlier samples."""
+        process = {"process": self.process} if self.process else {}
+        return {"at": self.at, **process, **self.counters.to_dict()}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SeriesReading:
+        """Rebuild it from `to_dict`'s form."""
+        return cls(float(value["at"]), Counters.from_dict(value), str(value.get("process", "")))
 
 
 @dataclass(frozen=True)
@@ -230,34 +252,37 @@ class Reading:
         """Return a JSON-ready form, for a task that must go on after its own restart."""
         return {
             "at": self.at,
-            "series": {
-                name: {"at": series.at, **series.counters.to_dict()} for name, series in self.series.items()
-            },
+            "series": {name: series.to_dict() for name, series in self.series.items()},
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Reading:
         """Rebuild a reading from `to_dict`'s form."""
-        series = {
-            name: SeriesReading(float(one["at"]), Counters.from_dict(one))
-            for name, one in dict(value["series"]).items()
-        }
+        series = {name: SeriesReading.from_dict(one) for name, one in dict(value["series"]).items()}
         return cls(float(value["at"]), series)
 
 
 def reading_delta(before: Reading, after: Reading) -> Sample:
     """Return what happened between two readings of one revision.
 
-    Each series by itself, by the rules of `counters_delta`: one that went down was reset and counts from 0;
-    one that is new began since and counts from 0; one that vanished, or shows nothing newer, adds nothing.
-    Over more than two readings let each remember the one before (`after = after.remembering(before)`).
+    Each series by itself, by the rules of `counters_delta`, and sample by sample where the source showed several: one
+    that went down was reset and counts from 0; one that is new began since and counts from 0, unless it cannot have
+    counted so much since (`series_fold.py`); one that vanished, or shows nothing newer, adds nothing. Over more than
+    two readings let each remember the one before (`after = after.remembering(before)`).
     """
-    grown = [
-        growth(NOTHING if known is None else known.counters, now.counters)
-        for known, now in ((before.series.get(name), now) for name, now in after.series.items())
-        if known is None or now.at > known.at
+    known = [
+        since_known(before.series[name].at, before.series[name].counters, now.moments)
+        for name, now in after.series.items()
+        if name in before.series and now.at > before.series[name].at
     ]
-    return _sample(reduce(Growth.plus, grown, Growth()))
+    others = sum(one.requests + sum(one.latency_buckets.values()) for one in known)
+    processes = {"", *(one.process for one in before.series.values())}
+    new = [
+        since_beginning(now.moments, Beginning(before.at, others, now.process not in processes))
+        for name, now in after.series.items()
+        if name not in before.series
+    ]
+    return _sample(reduce(Growth.plus, [*known, *new], Growth()))
 
 
 def _sample(grown: Growth) -> Sample:
