@@ -31,7 +31,7 @@ GONE_LIMIT_S = 30.0
 # Where no pod was ever seen there is nothing more to wait for, but a count that comes late.
 UNSEEN_LIMIT_S = 5.0
 # A count that is older tells nothing of now.
-FRESH_S = 10.0
+FRESH_S = 5.0
 
 # KServe's labels: of all pods of an InferenceService; of a Knative revision's; of a Deployment's in Standard mode.
 SERVICE_LABEL = "serving.kserve.io/inferenceservice"

@@ -51,6 +51,7 @@ class OpenStreams:
     pause_s: float = 0.05
     answers: list[StreamAnswer] = field(default_factory=list)
     ends: list[StreamEnd] = field(default_factory=list)
+    _on: dict[int, str | None] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -66,6 +67,10 @@ class OpenStreams:
         self._stop.set()
         for thread in self._threads:
             thread.join(15)
+
+    def open_on(self, revision: str) -> int:
+        """Return how many streams are open on a revision, and were answered there."""
+        return list(self._on.values()).count(revision)
 
     def answered(self, revision: str, since: float = 0.0) -> int:
         """Return how many answers a revision gave from a moment on."""
@@ -87,10 +92,12 @@ class OpenStreams:
             for _ in call:
                 # An error inside the stream is the revision's answer too.
                 self.answers.append(StreamAnswer(time.time(), revision))
+                self._on[threading.get_ident()] = revision
         except grpc.RpcError as error:
             if not self._stop.is_set():
                 self.ends.append(StreamEnd(time.time(), revision, str(error)[:300]))
         finally:
+            self._on.pop(threading.get_ident(), None)
             call.cancel()
 
     def _asked(self) -> Iterator[Any]:
