@@ -10,6 +10,7 @@ from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.actions import PatchRoutes, PatchTraffic
 from include.model_release.rollout.candidate_route import route_name
+from include.model_release.rollout.drain import SERVICE_LABEL, ServingPod, serving_pods
 from include.model_release.rollout.knative_view import knative_service_name
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
@@ -19,7 +20,6 @@ log = logging.getLogger(__name__)
 
 _KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
 _DEPLOYMENTS = ObjectKind("apps", "v1", "deployments", "Deployment")
-_SERVICE_LABEL = "serving.kserve.io/inferenceservice"
 _CONFIG_MAP = ("kserve", "inferenceservice-config")
 
 
@@ -76,12 +76,30 @@ class KServeHook(ClusterObjectHook):
 
         :returns: None where they cannot be read: what needs to know waits, and a rollback does not.
         """
-        selector = f"{_SERVICE_LABEL}={self.name}"
+        selector = f"{SERVICE_LABEL}={self.name}"
         try:
             return self.objects.list(_DEPLOYMENTS, self.namespace, label_selector=selector).items
         except ClusterUnavailableError as error:
             log.debug("%s", error)
             return None
+
+    def pods(self) -> tuple[ServingPod, ...] | None:
+        """Return the pods that KServe, or Knative for it, has made for the InferenceService.
+
+        :returns: None where they cannot be read.
+        """
+        try:
+            return serving_pods(self.objects.pods(self.namespace, f"{SERVICE_LABEL}={self.name}"))
+        except ClusterUnavailableError as error:
+            log.info("%s", error.in_short())
+            return None
+
+    def end_pod(self, pod: ServingPod, grace_s: int) -> bool:
+        """End a pod, and with it what is open on it; False: it is gone.
+
+        :raises ClusterUnavailableError: the API does not answer, or does not permit it.
+        """
+        return self.objects.end_pod(self.namespace, pod.name, pod.uid, grace_s)
 
     def patch_routes(self, action: PatchRoutes) -> bool:
         """Write weights into KServe's HTTPRoutes; False: one has changed since it was read, so look again."""

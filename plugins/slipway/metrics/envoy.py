@@ -17,7 +17,10 @@ from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.histograms import added
 from include.model_release.metrics.request_flow import DEFAULT_UNANSWERED_AFTER_S, RequestFlow
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+from include.model_release.rollout.drain import OpenRequests
 from slipway.hooks.http_access import HttpAccess, within
+from slipway.metrics import active_requests
+from slipway.metrics.active_requests import open_requests_of
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 
 _PATH = "/stats/prometheus"
@@ -116,14 +119,24 @@ class EnvoyMetricsHook(BaseHook):
             self._known[revision] = reading if known is None else reading.remembering(known)
         return {revision: self._known[revision] for revision in asked}
 
-    async def _scrape(self) -> dict[str, tuple[float, str]]:
+    def open_requests(self, revision: str) -> OpenRequests:
+        """Return how many requests are open at the revision, and how many have begun.
+
+        :raises MetricsUnavailableError: as `read`.
+        """
+        what = f"the metrics endpoint of {self.metrics_conn_id!r}"
+        return open_requests_of(revision, within(self.timeout_s, self._scrape(active_requests.FILTER), what))
+
+    async def _scrape(self, names: str = _FILTER) -> dict[str, tuple[float, str]]:
         """When each endpoint answered (unix seconds), and what."""
         async with self._access.session() as session:
-            pages = await asyncio.gather(*(self._page(session, endpoint) for endpoint in self.endpoints))
+            pages = await asyncio.gather(
+                *(self._page(session, endpoint, names) for endpoint in self.endpoints)
+            )
         return dict(zip(self.endpoints, pages, strict=True))
 
-    async def _page(self, session: aiohttp.ClientSession, endpoint: str) -> tuple[float, str]:
-        status, body = await self._access.ask(session, f"{endpoint}?{urlencode({'filter': _FILTER})}")
+    async def _page(self, session: aiohttp.ClientSession, endpoint: str, names: str) -> tuple[float, str]:
+        status, body = await self._access.ask(session, f"{endpoint}?{urlencode({'filter': names})}")
         if status != 200:
             raise _unusable(endpoint, f"HTTP {status}")
         try:

@@ -16,6 +16,7 @@ from slipway.traffic.checkpoint import WatchState
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.rollout.drain import ServingPod
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
 from include.sandbox.lab.simulation.cluster_model import ConflictError
@@ -59,6 +60,22 @@ class ServiceDouble:
         """Deletes it."""
         self.model = None
         return True
+
+    def sharing_client_of(self, other: ServiceDouble) -> ServiceDouble:
+        """There is one client."""
+        return self
+
+    def pods(self) -> tuple[ServingPod, ...]:
+        """The pods: a revision without users has none, as if each were scaled to zero at once."""
+        if self.model is None:
+            return ()
+        traffic = self.model.as_object()["status"]["components"]["predictor"].get("traffic", [])
+        names = {one["revisionName"] for one in traffic if one.get("percent")}
+        return tuple(ServingPod(f"{name}-pod", f"{name}-uid", name) for name in sorted(names))
+
+    def end_pod(self, pod: ServingPod, grace_s: int) -> bool:
+        """No pod stays for long enough."""
+        raise AssertionError(f"{pod.name} has users")
 
     def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches, unless a conflict is due."""
