@@ -67,7 +67,7 @@ class CanaryJudge:
         self._canary = Totals()
         self._router, self._answers, self._latency_seen = RouterShare(), Answers(), LatencySeen()
         self._failed: str | None = None
-        self._no_data_windows = 0
+        self._no_data_windows = self._disrupted_windows = 0
         self.unjudged = Totals()
         self._tests = HypothesisTests(policy)
         self._replayed: GoldenReplayEvidence | None = None
@@ -77,11 +77,16 @@ class CanaryJudge:
         self.weight, self.bake_s = weight, float(bake_s)
         self._step, self._router = Totals(), RouterShare()
         self._answers, self._latency_seen = self._answers.next_step(), LatencySeen()
+        self._disrupted_windows = 0
 
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
         if window.source == "users":
             self._no_data_windows = 0
+        if self._is_excused(window):
+            self._disrupted_windows += 1
+            self.count_unjudged(window)
+            return replace(self._held(window), window=window)
         if self._failed is None:
             self._test(window)
         self._step = self._step.plus(window)
@@ -113,6 +118,19 @@ class CanaryJudge:
         (`exposure_spent`) and the record count it.
         """
         self.unjudged = self.unjudged.plus(window)
+
+    def _is_excused(self, window: Window) -> bool:
+        """Return whether the errors of a window are the cluster's, as long as it is believed in one step."""
+        is_believed = self._disrupted_windows < self.policy.disruption_grace_windows
+        return bool(window.disruption) and is_believed and self._failed is None
+
+    def _held(self, window: Window) -> Verdict:
+        reason = (
+            f"Held: the cluster took a pod of the candidate away ({window.disruption}); its "
+            f"{window.candidate.errors} errors in {window.candidate.requests} requests do not count against the model "
+            f"(window {self._disrupted_windows} of at most {self.policy.disruption_grace_windows} in this step)."
+        )
+        return Verdict("inconclusive", reason, self._statistics())
 
     # --- judgement ---
 
@@ -266,6 +284,7 @@ class CanaryJudge:
                 ),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
+                "disrupted_windows": self._disrupted_windows,
                 "questions": self._tests.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
@@ -289,6 +308,7 @@ class CanaryJudge:
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
             judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
+            judge._disrupted_windows = int(state.get("disrupted_windows", 0))
             judge._tests.restore(state["questions"])
             judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
             if state.get("router") is not None:

@@ -113,6 +113,7 @@ class Window:
 
     :param seconds: the length of the window.
     :param source: whose requests all of them were.
+    :param disruption: how the cluster took pods of the candidate away in this window; "" where it did not.
     :raises MetricsUnavailableError: the length or the source is none that a window can have.
     """
 
@@ -120,6 +121,7 @@ class Window:
     stable: Sample
     candidate: Sample
     source: Source = "users"
+    disruption: str = ""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.seconds) or self.seconds < 0:
@@ -134,6 +136,7 @@ class Window:
             "seconds": self.seconds,
             "stable": self.stable.to_dict(),
             "candidate": self.candidate.to_dict(),
+            **({"disruption": self.disruption} if self.disruption else {}),
         }
 
     @classmethod
@@ -144,6 +147,7 @@ class Window:
             stable=Sample.from_dict(value["stable"]),
             candidate=Sample.from_dict(value["candidate"]),
             source=value.get("source", "users"),
+            disruption=str(value.get("disruption") or ""),
         )
 
 

@@ -12,6 +12,7 @@ from include.model_release.rollout.actions import PatchRoutes, PatchTraffic
 from include.model_release.rollout.candidate_route import route_name
 from include.model_release.rollout.drain import SERVICE_LABEL, ServingPod, serving_pods
 from include.model_release.rollout.knative_view import knative_service_name
+from include.model_release.rollout.pod_disruption import PodState, pod_states
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
@@ -93,6 +94,13 @@ class KServeHook(ClusterObjectHook):
         except ClusterUnavailableError as error:
             log.info("%s", error.in_short())
             return None
+
+    def pod_states(self, revision: str) -> tuple[PodState, ...]:
+        """Return what the cluster says of the pods of a revision.
+
+        :raises ClusterUnavailableError: they cannot be read.
+        """
+        return pod_states(self.objects.pods(self.namespace, f"{SERVICE_LABEL}={self.name}"), revision)
 
     def end_pod(self, pod: ServingPod, grace_s: int) -> bool:
         """End a pod, and with it what is open on it; False: it is gone.

@@ -130,6 +130,7 @@ class StepWatch:
         self._candidate = observed.revision_of(self._release_run.storage_uri)
         self._seen_weight = observed.traffic.get(self._candidate)
         self._reader.begin(self._stable, self._candidate)
+        await self._cluster.pods.begin(self._candidate)
         if self.elapsed_s == 0:
             plan, step = self._plan, self._step
             steps, seen = len(plan.steps), self._seen_weight
@@ -196,6 +197,7 @@ class StepWatch:
         verdict = self.judge.standing()
         while True:
             window, replaying = await self._windows(verdict)
+            window = None if window is None else await self._cluster.pods.marked(window)
             # Time in which nobody watched is no time of the bake.
             self.elapsed_s += 0.0 if window is None else window.seconds
             verdict = self._judged(window)

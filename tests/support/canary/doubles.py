@@ -19,6 +19,7 @@ from include.model_release.metrics.samples import Counters, Reading, Sample, Win
 from include.model_release.rollout.drain import ServingPod
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
+from include.model_release.rollout.pod_disruption import PodState, pod_states
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 
@@ -36,6 +37,13 @@ class ServiceDouble:
         self.patches: list[dict[str, Any]] = []
         self.conflicts = 0
         self.away = False
+        self.pods: list[dict[str, Any]] | None = []
+
+    def pod_states(self, revision: str) -> tuple[PodState, ...]:
+        """Reads the candidate's pods; None in place of them: they cannot be read."""
+        if self.pods is None:
+            raise ClusterUnavailableError("pods cannot be read")
+        return pod_states(self.pods, revision)
 
     def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""
