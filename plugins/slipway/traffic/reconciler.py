@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from include.model_release.errors import SlipwayError, SpecError
+from include.model_release.errors import ClusterUnavailableError, SlipwayError, SpecError
 from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
-from include.model_release.rollout.fields import deployment_mode
+from include.model_release.rollout.fields import deployment_mode, mapping
 from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.rollout.knative_view import revision_names
 from include.model_release.rollout.next_action import (
     Create,
     Delete,
@@ -50,15 +51,26 @@ def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | Non
 
     These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
-    :param behind: whether the Knative Service is wanted too, in Knative mode.
+    :param behind: whether the Knative Service and the revisions are wanted too, in Knative mode.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
-    if deployment_mode(service) != "Standard":
-        return observe(service, behind=hook.knative_service() if behind else None)
-    return observe(service, hook.routes(), hook.deployments())
+    if deployment_mode(service) == "Standard":
+        return observe(service, hook.routes(), hook.deployments())
+    return _observe_behind(hook, service) if behind else observe(service)
+
+
+def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
+    """Observe what KServe and Knative have made, too; where it cannot be read, the observation says why."""
+    found, made, unseen = None, [], ""
+    try:
+        found = hook.knative_service()
+        made = hook.revisions(revision_names(service), str(mapping(service.get("metadata")).get("uid")))
+    except ClusterUnavailableError as error:
+        unseen = error.in_short()
+    return observe(service, behind=found, revisions=made, unseen=unseen)
 
 
 def perform(
