@@ -122,16 +122,6 @@ def revision_templates(found: Iterable[Mapping[str, Any]]) -> dict[str, Revision
     return {text(mapping(one.get("metadata")).get("name")): revision_template(one) for one in found}
 
 
-def revision_names(isvc: Mapping[str, Any]) -> list[str]:
-    """Return the revisions that an InferenceService's status gives a part, each once."""
-    component = mapping(mapping(mapping(isvc.get("status")).get("components")).get("predictor"))
-    names = [
-        text(component.get(f"{part}Revision"))
-        for part in ("latestReady", "latestCreated", "latestRolledout", "previousRolledout")
-    ]
-    return list(dict.fromkeys(name for name in names if name))
-
-
 def knative_view(status: Mapping[str, Any], component: Mapping[str, Any], wanted: int | None) -> KnativeView:
     """Read the status and its component `predictor`.
 

@@ -205,6 +205,12 @@ class Observed:
         return noted not in ("", self.transformer)
 
     @property
+    def named_revisions(self) -> list[str]:
+        """The revisions that the status gives a part, each once."""
+        named = (self.latest_ready, self.latest_created, self.latest_rolledout, self.previous_rolledout)
+        return list(dict.fromkeys(name for name in named if name))
+
+    @property
     def is_behind_read(self) -> bool:
         """Whether the Knative Service was read, or it is known why it cannot be."""
         return self.knative is not None or bool(self.unseen)
@@ -310,8 +316,7 @@ def observe(
 
     `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
     only the Standard mode looks at them. `behind` is the Knative mode's Knative Service (None: it was not read, or
-    cannot be), `revisions` are those that the status names (`revision_names`), and `unseen` is why one of these could not
-    be read. Where no mode is named it is Knative.
+    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
         return _observe_standard(isvc, list(routes), deployments)

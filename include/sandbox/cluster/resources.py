@@ -99,7 +99,6 @@ REVISIONS = Resource(
     short_names=("rev",),
     has_status=True,
     persistent=False,
-    read_only=True,
 )
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from include.model_release.errors import ClusterUnavailableError, SlipwayError, SpecError
 from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
-from include.model_release.rollout.fields import deployment_mode, mapping
+from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
-from include.model_release.rollout.knative_view import revision_names
 from include.model_release.rollout.next_action import (
     Create,
     Delete,
@@ -64,13 +65,13 @@ def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | Non
 
 def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
     """Observe what KServe and Knative have made, too; where it cannot be read, the observation says why."""
-    found, made, unseen = None, [], ""
+    observed = observe(service)
     try:
-        found = hook.knative_service()
-        made = hook.revisions(revision_names(service), str(mapping(service.get("metadata")).get("uid")))
+        behind = hook.knative_service()
+        made = hook.revisions(observed.named_revisions, observed.uid)
     except ClusterUnavailableError as error:
-        unseen = error.in_short()
-    return observe(service, behind=found, revisions=made, unseen=unseen)
+        return replace(observed, unseen=error.in_short())
+    return observe(service, behind=behind, revisions=made)
 
 
 def perform(

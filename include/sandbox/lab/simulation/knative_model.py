@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from include.model_release.rollout.fields import SOURCE_URI, TAG_ROUTING
-from include.model_release.rollout.knative_view import revision_names
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 
@@ -161,7 +160,7 @@ class KnativeModel:
 
     def revision_objects(self, names: Iterable[str] | None = None) -> list[Json]:
         """Return the revisions that the status names, as the API shows them; None: of the status as it is now."""
-        wanted = revision_names(self.as_object()) if names is None else list(names)
+        wanted = set(self.component.values()) if names is None else set(names)
         return [
             {"metadata": {"name": name, "namespace": "models", "annotations": _made_of(template)}}
             for name, template in self.revisions
