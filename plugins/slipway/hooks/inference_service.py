@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
@@ -20,6 +20,7 @@ from slipway.hooks.kubernetes_object import ClusterObjectHook
 log = logging.getLogger(__name__)
 
 _KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
+_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
 _DEPLOYMENTS = ObjectKind("apps", "v1", "deployments", "Deployment")
 _CONFIG_MAP = ("kserve", "inferenceservice-config")
 
@@ -41,6 +42,10 @@ class KServeHook(ClusterObjectHook):
         "InferenceService",
         invalid_remedy="correct the release file's `rollout`",
     )
+
+    def __init__(self, name: str, namespace: str, kubernetes_conn_id: str = "kubernetes_default") -> None:
+        super().__init__(name, namespace, kubernetes_conn_id)
+        self._revisions: dict[tuple[str, str], dict[str, Any]] = {}
 
     def get(self) -> dict[str, Any] | None:
         """Return the object as the API gives it, or None where there is no such InferenceService."""
@@ -117,13 +122,28 @@ class KServeHook(ClusterObjectHook):
     def knative_service(self) -> dict[str, Any] | None:
         """Return the Knative Service that KServe has made for the predictor in Knative mode.
 
-        :returns: None where there is none, or it cannot be read: then a rollback has no other way than KServe.
+        :returns: None where there is none.
+        :raises ClusterUnavailableError: it cannot be read, which not everybody may.
         """
-        try:
-            return self.objects.read(_KNATIVE_SERVICES, self.namespace, knative_service_name(self.name))
-        except ClusterUnavailableError as error:
-            log.debug("%s", error)
-            return None
+        return self.objects.read(_KNATIVE_SERVICES, self.namespace, knative_service_name(self.name))
+
+    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
+        """Return these revisions of the InferenceService; one that is gone is left out.
+
+        What a revision serves never changes, so each is read once.
+
+        :param uid: the InferenceService's; another one of its name would have revisions of the same names.
+        :raises ClusterUnavailableError: one cannot be read, which not everybody may.
+        """
+        found = []
+        for name in names:
+            if (uid, name) not in self._revisions:
+                revision = self.objects.read(_REVISIONS, self.namespace, name)
+                if revision is None:
+                    continue
+                self._revisions[uid, name] = revision
+            found.append(self._revisions[uid, name])
+        return found
 
     def patch_traffic(self, action: PatchTraffic) -> bool:
         """Write the traffic of the Knative Service; False: it has changed since it was read, so look again."""

@@ -58,6 +58,10 @@ class ServiceDouble:
         """Reads the Knative Service."""
         return None if self.model is None else self.model.knative_service()
 
+    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
+        """Reads revisions."""
+        return [] if self.model is None else self.model.revision_objects(names)
+
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""
         self.model = KnativeModel()

@@ -10,7 +10,7 @@ from typing import Any
 
 from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
-from include.sandbox.kserve.knative.service import knative_service, remove, write
+from include.sandbox.kserve.knative.service import remove, write
 from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.routing import Backend, Ingress
@@ -86,7 +86,6 @@ class KnativeWorker(ServiceWorker):
         )
         self.predictor = machine.forget_old(settled)
         self._start()
-        write(self._store, knative_service(self.predictor, service))
         service = self._write_status(service)
         await self._route()
         self.save_state()
@@ -96,6 +95,7 @@ class KnativeWorker(ServiceWorker):
     def _write_status(self, service: Mapping[str, Any]) -> dict[str, Any]:
         """Write the status, and return the service with it."""
         is_routed = _ways(self._routed) == _ways(self.predictor.traffic)
+        write(self._store, self.predictor, service, is_routed=is_routed)
         status = status_of(self.predictor, **self.status_arguments(service), is_routed=is_routed)
         self.write_status(status)
         return {**service, "status": status}
