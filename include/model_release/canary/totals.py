@@ -14,7 +14,7 @@ _PLENTY = 1e18
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over windows of both revisions: of users' windows, and apart from them what was replayed and what was streamed.
+    """Sums over windows of both revisions: of users' windows, and apart from them what was replayed and streamed.
 
     A state that was saved before there were replays, or streamed requests, lacks their sums; it has seen none.
     """

@@ -45,7 +45,7 @@ def streams_obstacle(
     """Return why the canary of a model that is asked over streams could not be judged, and what to do; None: it can.
 
     :param mode: the deployment mode of the InferenceService, "Knative" or "Standard".
-    :param metrics_see_users_only: the release file's word that the metrics leave out requests to the revisions' own URLs.
+    :param metrics_see_users_only: the release file says that the metrics leave out requests to the revisions' URLs.
     """
     if streaming.answers_read_by == "metrics":
         if metrics.source == "prometheus" and metrics.overrides.errors:
