@@ -77,13 +77,12 @@ class GrpcStreams:
                     reading.fault = "the stream ended before the last response"
                     break
                 reading.take(response)
-            if not reading.fault:
-                await call.done_writing()
-                with suppress(TimeoutError):
-                    # What the stream itself ends with is the client's error as well.
-                    await asyncio.wait_for(call.read(), _END_LIMIT_S)
+            await call.done_writing()
+            with suppress(TimeoutError):
+                # What the stream itself ends with is the client's error as well.
+                await asyncio.wait_for(call.read(), _END_LIMIT_S)
         except self._error as error:
-            reading.fault = clipped(f"{error.code().name}: {error.details()}")
+            reading.fault = reading.fault or clipped(f"{error.code().name}: {error.details()}")
         finally:
             call.cancel()
         return reading.answer()
@@ -126,7 +125,8 @@ class _Reading:
     def answer(self) -> StreamedAnswer:
         """Return what came of it."""
         fault = self.fault or missing_outputs(self._wanted, self._seen, self._responses)
-        return StreamedAnswer(self._last_at - self._began, self._responses, fault)
+        ended = time.perf_counter() if fault else self._last_at
+        return StreamedAnswer(ended - self._began, self._responses, fault)
 
 
 def grpc_body(model: str, inputs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]) -> bytes:
