@@ -16,6 +16,9 @@ Where users send too little, golden requests may be replayed beside them. Their 
 to reach the minimum of samples, and a pass that rests on them says so; they never show that the candidate is no worse,
 never shorten the bake, and never clear what users' windows make suspicious.
 
+A model that is asked over streams is judged by golden requests that are streamed to both revisions as well
+(`streamed.py`): a third source, without which no step of such a model passes.
+
 Where the router leads clearly more or fewer users to the candidate than the step's weight says (`router_share.py`), it
 passes nothing: the verdict is inconclusive until that has changed, and a fail stays a fail.
 
@@ -35,6 +38,13 @@ from include.model_release.canary.coverage.latency_seen import LatencySeen
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
+from include.model_release.canary.streamed import (
+    STREAMED,
+    StreamedRequests,
+    all_evidence,
+    streams_told,
+    users_part,
+)
 from include.model_release.canary.totals import Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
@@ -71,6 +81,7 @@ class CanaryJudge:
         self.unjudged = Totals()
         self._tests = HypothesisTests(policy)
         self._replayed: GoldenReplayEvidence | None = None
+        self._streamed: StreamedRequests | None = None
 
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
@@ -138,14 +149,23 @@ class CanaryJudge:
         if window.source == "users":
             self._tests.observe(window)
             return
-        if self._replayed is None:
-            self._replayed = GoldenReplayEvidence(self.policy, self._alone()[0])
+        begun = users_part(self._others) * self._alone()[0]
+        if window.source == "stream":
+            self._streamed = self._streamed or StreamedRequests(GoldenReplayEvidence(self.policy, begun))
+            self._streamed.observe(window)
+            return
+        self._replayed = self._replayed or GoldenReplayEvidence(self.policy, begun)
         self._replayed.observe(window)
 
+    @property
+    def _others(self) -> list[GoldenReplayEvidence]:
+        """The evidence by other windows than users'."""
+        streamed = None if self._streamed is None else self._streamed.evidence
+        return [one for one in (self._replayed, streamed) if one is not None]
+
     def _evidence(self) -> dict[HypothesisName, float]:
-        """Return the evidence against the candidate by test, from both sources."""
-        users = self._tests.evidence()
-        return users if self._replayed is None else self._replayed.added_to(users)
+        """Return the evidence against the candidate by test, from all sources."""
+        return all_evidence(self._tests.evidence(), self._others)
 
     def _alone(self) -> tuple[float, float | None]:
         """Return what a wealth of 1 would have become by users' windows alone, and by replays alone (or None)."""
@@ -169,8 +189,10 @@ class CanaryJudge:
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
-        users, replayed = self._alone()
-        if max(total, users, replayed or 0.0) >= self.policy.suspicion_threshold:
+        if (
+            max(total, *(one.alone() for one in self._others), self._alone()[0])
+            >= self.policy.suspicion_threshold
+        ):
             return "inconclusive", (
                 f"Suspicious, not sure: perhaps {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence "
                 f"{number(total)} of {number(threshold)})."
@@ -199,7 +221,7 @@ class CanaryJudge:
         had, replayed = canary.stable_requests, canary.replays_that_count
         if had + replayed < needed:
             return f"Too little to compare with: {had + replayed} stable requests, {needed} are needed."
-        return None
+        return None if self._streamed is None else self._streamed.lacking(step, needed)
 
     def _unfinished(self) -> str | None:
         """Return what is not over yet, or not seen, and so passes nothing."""
@@ -223,11 +245,14 @@ class CanaryJudge:
         """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""
         if name not in ("latency", "latency_ceiling"):
             return self._rates()
-        told = self._tests.latency_words(name)
-        replayed = self._replayed
-        if name == "latency" and replayed is not None:
-            more = replayed.latency() > self._tests.evidence()["latency"]
-            told = replayed.latency_words() if more else told
+        told, most = self._tests.latency_words(name), self._tests.evidence().get("latency", 0.0)
+        for one in self._others if name == "latency" else ():
+            if one.latency() > most:
+                is_streamed = one is not self._replayed
+                told, most = (
+                    one.latency_words(STREAMED) if is_streamed else one.latency_words(),
+                    one.latency(),
+                )
         return told or self._rates()
 
     def _rates(self) -> str:
@@ -236,6 +261,8 @@ class CanaryJudge:
             f"candidate {total.candidate_errors} errors in {total.candidate_requests}, "
             f"stable {total.stable_errors} in {total.stable_requests}"
         )
+        if total.streamed_windows:
+            users += f"; {streams_told(total)}"
         if not total.replayed_windows:
             return users
         return (
@@ -260,6 +287,7 @@ class CanaryJudge:
             step=self._step,
             canary=self._canary,
             no_data_windows=self._no_data_windows,
+            streams_alone=None if self._streamed is None else self._streamed.evidence.alone(),
         )
 
     # --- state ---
@@ -288,6 +316,7 @@ class CanaryJudge:
                 "questions": self._tests.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
+                **({} if self._streamed is None else {"streamed": self._streamed.to_dict()}),
             }
         )
 
@@ -319,6 +348,8 @@ class CanaryJudge:
                 judge._latency_seen = LatencySeen.from_dict(state["latency_seen"])
             if state.get("replayed") is not None:
                 judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
+            if state.get("streamed") is not None:
+                judge._streamed = StreamedRequests.from_dict(judge.policy, state["streamed"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",

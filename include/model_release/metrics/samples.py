@@ -2,8 +2,9 @@
 
 A metrics source reads monotonic counters, series by series: `Reading`. Two readings make a `Sample`, two
 samples a `Window`. A reading that failed raises; it never becomes a sample without requests, because a source
-that does not answer says nothing about the model. The samples of a window come from one source: users' requests, or
-golden requests that were replayed to both revisions. Never from both: another mix of requests has other latencies.
+that does not answer says nothing about the model. The samples of a window come from one source: users' requests,
+golden requests that were replayed to both revisions, or golden requests that were streamed to both. Never from two of
+them: another mix of requests has other latencies.
 
 The difference is taken here, series by series, and not by PromQL's rate() or increase(). Those extrapolate to
 the edges of their range (so counts are no longer whole), and lose what a new series counted before its second
@@ -43,7 +44,7 @@ __all__ = [
     "window_between",
 ]
 
-Source = Literal["users", "replay"]
+Source = Literal["users", "replay", "stream"]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from include.model_release.metrics.queries import release_query_set, release_values
 from include.model_release.metrics.samples import Reading
@@ -26,6 +26,14 @@ class MetricsSource(Protocol):
         :raises MetricsUnavailableError: the source is down, slow, refuses, or gives what is partial, stale or
             no count. It never gives a reading without counts for want of an answer.
         """
+
+
+@runtime_checkable
+class StreamCounting(Protocol):
+    """A source that can tell streams from other requests."""
+
+    def streams_seen(self, revision: str) -> int:
+        """Return how many streams of users had ended at a revision when it was read last; 0 where it was not read."""
 
 
 def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CONN_ID) -> MetricsSource:

@@ -18,6 +18,7 @@ from slipway.operators.canary_watch import DEFER_GRACE_S, CanaryWatch
 from slipway.release_run import ReleaseRun
 from slipway.run_note import tell_release
 from slipway.traffic.raise_permit import RaisePermit
+from slipway.traffic.streams.preflight import require_streams_read
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
 
@@ -90,6 +91,7 @@ class ShiftTrafficOperator(ReleaseOperator):
         if release_run.stable is None:
             self._deploy_first(context, release_run)
             return
+        require_streams_read(self.parts)
         self._begin(context, CanaryJudge(release_run.spec.rollout.analysis), 0)
 
     def _begin(

@@ -52,6 +52,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.run_note import tell_release
 from slipway.traffic.reconciler import observe_service
+from slipway.traffic.streams.preflight import require_source_read
 from slipway.training_configs import require_stateless_source
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
@@ -238,6 +239,8 @@ class AdmitReleaseOperator(BaseOperator):
         if state is not None:
             record.require_own(getattr(context.get("dag_run"), "run_after", None))
         stable = self._stable(spec)
+        if stable is not None:
+            require_source_read(store, spec, version, make_service(spec.rollout, self.kubernetes_conn_id))
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
             require_newer(spec.model, version, live=None if stable is None else stable.version)

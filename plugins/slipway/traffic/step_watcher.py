@@ -39,6 +39,7 @@ from slipway.traffic.window_reader import WindowReader
 
 if TYPE_CHECKING:
     from slipway.traffic.golden_replay import GoldenReplay
+    from slipway.traffic.streams.probes import StreamProbes
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,7 @@ class StepWatch:
         metrics: MetricsSource,
         journal: JournalKeeper,
         replay: GoldenReplay,
+        streams: StreamProbes,
         live: LiveTeller,
         hold: bool = False,
         until_resumed: bool = False,
@@ -84,6 +86,7 @@ class StepWatch:
         self._release_run = release_run
         self._plan, self._step, self._number = plan, plan.steps[step], step
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
+        self._streams = streams
         self._live, self._hold, self._until_resumed = live, hold, until_resumed
         self._reader = WindowReader(
             metrics,
@@ -114,6 +117,7 @@ class StepWatch:
             decision, reason, by = "roll_back", ended.found or ended.what, self._cluster.ended_by
         finally:
             self._cluster.stop()
+            self._streams.stop()
         if decision == "roll_back":
             await self._take_back(reason, by)
         return decision
@@ -131,6 +135,7 @@ class StepWatch:
         self._seen_weight = observed.traffic.get(self._candidate)
         self._reader.begin(self._stable, self._candidate)
         await self._cluster.pods.begin(self._candidate)
+        self._streams.begin(self._own_urls)
         if self.elapsed_s == 0:
             plan, step = self._plan, self._step
             steps, seen = len(plan.steps), self._seen_weight
@@ -200,6 +205,10 @@ class StepWatch:
             window = None if window is None else await self._cluster.pods.marked(window)
             # Time in which nobody watched is no time of the bake.
             self.elapsed_s += 0.0 if window is None else window.seconds
+            # First, so that the window of users, or that it gave no data, has the last word.
+            streamed = self._streams.take((self._stable, self._candidate))
+            if streamed is not None:
+                self._judged(streamed)
             verdict = self._judged(window)
             if replaying is not None:
                 verdict = await self._with_replayed(replaying, verdict, window)
@@ -217,6 +226,8 @@ class StepWatch:
             # The answer may tell of a pause, which stops the one end, or of its end, which is another.
             decision, resumed = self._decide(verdict), self._until_resumed and not self._cluster.paused
             if decision == "continue" and not resumed and time.monotonic() < report_at:
+                continue
+            if decision == "advance" and not await self._streams.is_known(ANSWER_LIMIT_S):
                 continue
             if await self._journal.is_saved(ANSWER_LIMIT_S):
                 return decision, verdict
@@ -263,9 +274,7 @@ class StepWatch:
         if not wants_golden_replay(verdict, self.elapsed_s, self._step, self._plan, held=self._is_held):
             return await self._reader.window(), None
         over = asyncio.Event()
-        stable_url, candidate_url = (
-            self._cluster.urls.get(one, "") for one in (self._stable, self._candidate)
-        )
+        stable_url, candidate_url = self._own_urls()
         replaying = asyncio.create_task(self._replay.run(stable_url, candidate_url, over))
         try:
             window = await self._reader.window()
@@ -274,6 +283,10 @@ class StepWatch:
             raise
         over.set()
         return window, replaying
+
+    def _own_urls(self) -> tuple[str, str]:
+        """Return the URLs that lead to stable and to the candidate alone, "" where there is none."""
+        return self._cluster.urls.get(self._stable, ""), self._cluster.urls.get(self._candidate, "")
 
     def _judged(self, window: Window | None) -> Verdict:
         """Let the judge look at the window, and tell the record all it takes to judge it again.
@@ -285,6 +298,7 @@ class StepWatch:
         verdict = (
             judge.observe_failure(self._reader.no_data_reason) if window is None else judge.observe(window)
         )
+        verdict = self._streams.explained(verdict)
         totals, more = verdict.statistics.canary, judge.unjudged
         self._tell(
             WindowJudged(

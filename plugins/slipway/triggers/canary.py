@@ -128,6 +128,7 @@ class CanaryStepTrigger(BaseTrigger):
     def _watch(self) -> StepWatch:
         # Its HTTP client reads the machine's certificates when it is imported: parsing a DAG need not wait for that.
         from slipway.traffic.golden_replay import GoldenReplay
+        from slipway.traffic.streams.probes import StreamProbes
 
         parts = ReleaseContext(
             self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id, self.metrics_conn_id)
@@ -137,6 +138,7 @@ class CanaryStepTrigger(BaseTrigger):
         journal = CanaryJournal(
             parts.make_store(STORE_TIMEOUT_S), f"{release_run.evidence_prefix}canary-watch.json"
         )
+        metrics = parts.make_metrics()
         return StepWatch(
             release_run,
             plan,
@@ -151,9 +153,10 @@ class CanaryStepTrigger(BaseTrigger):
                 generation=self.generation,
             ),
             shield=CanaryShield(release_run, parts.make_service()),
-            metrics=parts.make_metrics(),
+            metrics=metrics,
             journal=JournalKeeper(journal),
             replay=GoldenReplay(release_run, parts.registry, IngressHook()),
+            streams=StreamProbes(release_run, parts.registry, IngressHook(), metrics),
             live=LiveTeller(LiveObject(parts.make_store(STORE_TIMEOUT_S), plan)),
             hold=self.hold,
             until_resumed=self.until_resumed,

@@ -69,7 +69,10 @@ def prepare_version(store: ModelStoreHook) -> Callable[..., Publication]:
     from slipway.registry.registry import StoredSource
 
     def prepare(
-        version: int = 1, model: bytes = b"an onnx model", config: bytes = b"name", weight_files: int = 0
+        version: int = 1,
+        model: bytes = b"an onnx model",
+        config: bytes = b'name: "digits"',
+        weight_files: int = 0,
     ) -> Publication:
         contents = {"model.onnx": model, **{f"weights.{n}": bytes([n]) for n in range(weight_files)}}
         golden = f"incoming/digits/{version}/golden.npz"

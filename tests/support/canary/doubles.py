@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from slipway.traffic.checkpoint import WatchState
 
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
 from include.model_release.rollout.drain import ServingPod
@@ -193,6 +194,46 @@ class LeaseDouble:
         assert self.lease is not None
         self.lease = replace(self.lease, ended_by=by, ended_reason=reason)
         return self.lease
+
+
+class StreamsDouble:
+    """Answers as `StreamProbes` does: each window has these (requests, errors); without them nothing is streamed.
+
+    While `is_told` is off it is not known whether the model is asked over streams.
+    """
+
+    def __init__(
+        self, stable: tuple[int, int] | None = None, candidate: tuple[int, int] = (20, 0), obstacle: str = ""
+    ) -> None:
+        self.counts = None if stable is None else (stable, candidate)
+        self.obstacle = obstacle
+        self.is_told = True
+        self.urls: list[tuple[str, str]] = []
+        self.is_stopped = False
+
+    def begin(self, urls: Callable[[], tuple[str, str]]) -> None:
+        """Note where it would ask."""
+        self.urls.append(urls())
+
+    def take(self, revisions: Iterable[str] = ()) -> Window | None:
+        """Return the same window again and again."""
+        if self.counts is None:
+            return None
+        stable, candidate = self.counts
+        return Window(0.05, Sample(*stable), Sample(*candidate), "stream")
+
+    async def is_known(self, limit_s: float) -> bool:
+        """Say at once."""
+        return self.is_told
+
+    def explained(self, verdict: Verdict) -> Verdict:
+        """Add the obstacle."""
+        told = f"{verdict.reason} {self.obstacle}" if self.obstacle else verdict.reason
+        return replace(verdict, reason=told)
+
+    def stop(self) -> None:
+        """Note it."""
+        self.is_stopped = True
 
 
 class ReplayDouble:

@@ -17,6 +17,7 @@ from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
+from slipway.traffic.streams.probes import StreamProbes
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.read_model.live_fold import Watched
@@ -30,6 +31,7 @@ from tests.support.canary.doubles import (
     MetricsDouble,
     ReplayDouble,
     ServiceDouble,
+    StreamsDouble,
 )
 
 
@@ -73,6 +75,7 @@ def watch(
     name: str = "watch",
     lease: LeaseDouble | None = None,
     replay: ReplayDouble | None = None,
+    streams: StreamsDouble | None = None,
     live: LiveObjectDouble | None = None,
     hold: bool = False,
     until_resumed: bool = False,
@@ -98,6 +101,7 @@ def watch(
         metrics=metrics,
         journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
         replay=cast(GoldenReplay, replay or ReplayDouble()),
+        streams=cast(StreamProbes, streams or StreamsDouble()),
         live=LiveTeller(cast(LiveObject, live or LiveObjectDouble()), limit_s=0.2),
         hold=hold,
         until_resumed=until_resumed,
