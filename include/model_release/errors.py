@@ -23,6 +23,7 @@ SlipwayError
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
   |   - CredentialsRefusedError     Triton, or a proxy before it, does not take who asks
   |   - ServerRefusedError          Triton does not do what it is asked, whatever the model
+  |   - StoreUnfitError             the object store does not keep what locks and records rely on
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
   |   - SigningRefusedError         the version is not signed with the key that the release file names
@@ -214,6 +215,10 @@ class CredentialsRefusedError(UserError):
 
 class ServerRefusedError(UserError):
     """Triton does not do what it is asked, whatever the model: an unknown setting, model control that is off."""
+
+
+class StoreUnfitError(UserError):
+    """The object store takes conditions and does not keep them, so neither locks nor records hold."""
 
 
 class GateRefusedError(SlipwayError):
