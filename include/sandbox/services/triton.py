@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,6 +26,7 @@ from typing import Literal
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.ports import LOOPBACK, free_port
+from include.sandbox.services.shell_names import ShellNames, shell_names
 from include.sandbox.services.triton_install import TritonInstall
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
@@ -98,14 +99,17 @@ class TritonServer:
         # Two servers that share a prefix would share, and corrupt, each other's shared memory.
         self._prefix = f"{self._prefix_base}{uuid.uuid4().hex[:8]}-"
 
-    def argv(self) -> list[str]:
-        """Return the command line."""
-        directory = self.install.directory
+    def argv(self, name: Callable[[str | Path], str] = str) -> list[str]:
+        """Return the command line.
+
+        :param name: what a folder is called there.
+        """
+        directory = name(self.install.directory)
         options = {
-            "model-repository": self.repository,
+            "model-repository": self.repository if "://" in self.repository else name(self.repository),
             "model-control-mode": self.mode,
-            "backend-directory": directory / "backends",
-            "cache-directory": directory / "caches",
+            "backend-directory": f"{directory}/backends",
+            "cache-directory": f"{directory}/caches",
             "http-address": LOOPBACK,
             "http-port": self.ports.http,
             "http-thread-count": 4,
@@ -119,12 +123,12 @@ class TritonServer:
             "exit-on-error": "true",
         }
         flags = [] if self.auto_complete_config else ["--disable-auto-complete-config"]
-        program = str(directory / "bin" / "tritonserver")
-        return [program, *(f"--{name}={value}" for name, value in options.items()), *flags]
+        program = f"{directory}/bin/tritonserver"
+        return [program, *(f"--{option}={value}" for option, value in options.items()), *flags]
 
-    def env(self) -> dict[str, str]:
+    def env(self, name: Callable[[str | Path], str] = str) -> dict[str, str]:
         """Return the process's environment: the caller's, less what would disturb Triton's interpreter."""
-        return self.install.environment({**os.environ, **self.environment})
+        return self.install.environment({**os.environ, **self.environment}, name)
 
     def start(self) -> None:
         """Start the process; raises `ServerUnavailableError` if one of its ports is taken. See `wait_ready`.
@@ -139,9 +143,12 @@ class TritonServer:
             if self.log_path is not None:
                 self.log_path.parent.mkdir(parents=True, exist_ok=True)
                 output = stack.enter_context(self.log_path.open("wb"))
+            names = stack.enter_context(shell_names())
+            argv, env = self.argv(names.name), self.env(names.name)
             self.process = subprocess.Popen(
-                self.argv(),
-                env=self.env(),
+                argv,
+                env=env,
+                pass_fds=names.descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=output,  # type: ignore[arg-type]
                 stderr=subprocess.STDOUT,
@@ -154,7 +161,10 @@ class TritonServer:
         self.ports.require_free()
         self._sweep_shared_memory()
         end_with_parent()
-        os.execve(self.argv()[0], self.argv(), self.env())  # noqa: S606 - a list, no shell
+        names = ShellNames()
+        argv, env = self.argv(names.name), self.env(names.name)
+        names.inherit()
+        os.execve(argv[0], argv, env)  # noqa: S606 - a list, no shell
 
     def is_ready(self, timeout_s: float = 1.0) -> bool:
         """Ask once whether the server, and in mode "none" every model of its repository, is ready."""
