@@ -31,6 +31,9 @@ from include.sandbox.services.triton_install import TritonInstall
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
 
+# Of the log of a server that has ended, where no model is named.
+LAST_LINES = 3
+
 Mode = Literal["none", "explicit"]
 
 
@@ -183,19 +186,27 @@ class TritonServer:
         return None if self.process is None else self.process.poll()
 
     def require_alive(self) -> None:
-        """Raise `LoadRefusedError` with the server's own words if the process has ended."""
+        """Raise with the server's own words if the process has ended.
+
+        :raises LoadRefusedError: it names a model that did not load.
+        :raises ServerUnavailableError: it ended for another reason, which says nothing of any model.
+        """
         code = self.exit_code()
-        if code is not None:
-            raise LoadRefusedError(
-                f"Triton ended while it loaded {self.repository}",
-                expected="a server that stays up",
-                found=f"exit code {code}; {self.failure()}",
-            )
+        if code is None:
+            return
+        failures = self._load_failures()
+        kind = LoadRefusedError if failures else ServerUnavailableError
+        raise kind(
+            f"Triton ended while it loaded {self.repository}" if failures else "Triton ended of itself",
+            expected="a server that stays up",
+            found=f"exit code {code}; {self.failure()}",
+        )
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Wait until ready.
 
-        :raises LoadRefusedError: the process ends.
+        :raises LoadRefusedError: the process ends, since a model does not load.
+        :raises ServerUnavailableError: it ends of itself.
         :raises TimedOutError: it is not ready at the limit.
         """
         limit = time.monotonic() + timeout_s
@@ -210,12 +221,19 @@ class TritonServer:
             time.sleep(0.05)
 
     def failure(self) -> str:
-        """Return what the log says went wrong: the load errors, or else its last line."""
+        """Return what the log says went wrong: the load errors, or else its last lines."""
         if self.log_path is None or not self.log_path.is_file():
             return "no log was kept"
-        text = self.log_path.read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
-        return "; ".join(load_failures(text)) or (lines[-1].strip() if lines else "an empty log")
+        lines = [line.strip() for line in self._log_text().splitlines() if line.strip()]
+        return "; ".join(self._load_failures() or lines[-LAST_LINES:]) or "an empty log"
+
+    def _log_text(self) -> str:
+        if self.log_path is None or not self.log_path.is_file():
+            return ""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def _load_failures(self) -> list[str]:
+        return load_failures(self._log_text())
 
     def stop(self, grace_s: float | None = None) -> int | None:
         """End the process and return its exit code: SIGTERM, and after `grace_s` SIGKILL to its whole group.

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
+from include.model_release.errors import ServerUnavailableError
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import write_repository
@@ -87,3 +88,18 @@ def test_a_program_that_becomes_the_server_hands_the_folders_on(
     finally:
         process.terminate()
         process.wait(20)
+
+
+def test_a_server_that_ends_of_itself_blames_no_model(
+    install: TritonInstall, repository: Path, tmp_path: Path
+) -> None:
+    """Exit code and last words are told at once, as of a server that is away."""
+    shutil.copytree(install.directory / "bin", tmp_path / "server" / "bin")
+    program = tmp_path / "server" / "bin" / "tritonserver"
+    program.write_text("#!/bin/sh\necho 'libcuda.so.1: cannot open'\nexit 41\n", encoding="utf-8")
+    own = replace(install, directory=tmp_path / "server")
+    server = TritonServer(own, repository, TritonPorts.free(), log_path=tmp_path / "log")
+    server.start()
+    with pytest.raises(ServerUnavailableError, match=r"exit code 41; libcuda\.so\.1: cannot open"):
+        server.wait_ready(30)
+    server.stop()
