@@ -312,7 +312,7 @@ class CanaryJudge:
                 ),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
-                "disrupted_windows": self._disrupted_windows,
+                **({"disrupted_windows": self._disrupted_windows} if self._disrupted_windows else {}),
                 "questions": self._tests.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
