@@ -191,7 +191,12 @@ class SeriesReading:
 
     def after(self, before: SeriesReading | None) -> SeriesReading:
         """Return it with what an earlier reading of the series knew of requests that are not over."""
-        return self if before is None else replace(self, counters=self.counters.at(self.at, before.counters))
+        if before is None:
+            return self
+        known = before.counters
+        for at, counters in self.moments:
+            known = counters.at(at, known) if at > before.at else known
+        return replace(self, counters=known)
 
     @property
     def moments(self) -> tuple[tuple[float, Counters], ...]:

@@ -18,6 +18,7 @@ from include.model_release.canary.log_lines import step_line, window_line
 from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from include.model_release.metrics.queries import release_visibility
 from include.model_release.metrics.samples import Window
 from include.model_release.read_model.live_fold import Watched
 from include.model_release.record.events import PendingEvent
@@ -183,6 +184,7 @@ class StepWatch:
     def _take_over(self, state: WatchState) -> None:
         self._name = state.watch
         self.judge = CanaryJudge.from_json(state.judge)
+        self.judge.not_seen = release_visibility(self._release_run.spec).unseen
         self.elapsed_s = state.elapsed_s
         self.events = list(state.events)
         self._reader.readings = state.readings
