@@ -22,7 +22,7 @@ BASE ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SANDBOX := $(BIN)/python -m include.sandbox
-COMPILE := $(abspath $(BIN)/uv) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
 TEST_LANES := unit dags browser contract measures e2e
 COMMA := ,
@@ -124,7 +124,7 @@ requirements: $(VENV)/slipway.stamp ## Pin anew: requirements*.in and include/im
 	@$(COMPILE) requirements.in -o requirements.txt
 	@$(COMPILE) requirements-dev.in -o requirements-dev.txt -c requirements.txt
 	@for folder in include/images/*/; do echo "$$folder"; \
-		(cd "$$folder" && $(COMPILE) requirements.in -o requirements.txt); done
+		$(COMPILE) --directory "$$folder" requirements.in -o requirements.txt; done
 
 clean: down ## Remove everything that set-up and runs have made
 	@rm -rf .sandbox $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

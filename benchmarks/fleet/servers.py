@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Mapping
@@ -140,7 +141,7 @@ def _limited(install: TritonInstall, folder: Path) -> TritonInstall:
         (own / name).symlink_to(install.directory / name)
     stub = own / "backends" / "python" / install.stub.name
     stub.unlink()
-    limit = f'[ -e "{folder / "out-of-memory"}" ] && ulimit -v {MEMORY_LIMIT_KIB}'
-    stub.write_text(f'#!/bin/sh\n{limit}\nexec "{install.stub}" "$@"\n')
+    limit = f"[ -e {shlex.quote(str(folder / 'out-of-memory'))} ] && ulimit -v {MEMORY_LIMIT_KIB}"
+    stub.write_text(f'#!/bin/sh\n{limit}\nexec {shlex.quote(str(install.stub))} "$@"\n')
     stub.chmod(0o755)
     return replace(install, directory=own)

@@ -1,4 +1,4 @@
-"""What the guard asks of the Kubernetes API: three lists, one object, four patches, one event."""
+"""What the guard asks of the Kubernetes API: three lists, two kinds of objects, four patches, one event."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from include.model_release.rollout.fields import deployment_mode
 _SERVICES = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
 _ROUTES = ObjectKind("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
 _KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
+_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
 _LEASES = ObjectKind(lease.GROUP, lease.API_VERSION, lease.PLURAL, "Lease")
 
 
@@ -73,6 +74,14 @@ class Cluster:
             return self._objects.read(_KNATIVE_SERVICES, namespace, name)
         except ClusterUnavailableError as error:
             say("knative_service_not_seen", logging.WARNING, found=str(error))
+            return None
+
+    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a revision; None: there is none, or it cannot be seen. Whether users are safe may be told without."""
+        try:
+            return self._objects.read(_REVISIONS, namespace, name)
+        except ClusterUnavailableError as error:
+            say("revision_not_seen", logging.WARNING, found=str(error))
             return None
 
     def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:

@@ -195,6 +195,30 @@ class KubernetesObjects:
                 return False
             return True
 
+    def pods(self, namespace: str, label_selector: str) -> list[dict[str, Any]]:
+        """Return pods as the API gives them. A list that is not whole is an error."""
+        with self._translated(f"listing pods in {namespace}"):
+            found = self._core.list_namespaced_pod(
+                namespace,
+                label_selector=label_selector,
+                _request_timeout=LIST_TIMEOUT_S,
+                _preload_content=False,
+            )
+            return [dict(one) for one in _items(json.loads(found.data))]
+
+    def end_pod(self, namespace: str, name: str, uid: str, grace_s: int) -> bool:
+        """Delete the very pod that was seen; False: it is gone, or another has its name."""
+        options = V1DeleteOptions(preconditions=V1Preconditions(uid=uid), grace_period_seconds=grace_s)
+        with self._translated(f"ending the pod {namespace}/{name}"):
+            try:
+                self._core.delete_namespaced_pod(
+                    name, namespace, body=options, _request_timeout=WRITE_TIMEOUT_S, _preload_content=False
+                )
+            except ApiException as error:
+                _raise_unless(error, 404, 409)
+                return False
+            return True
+
     def may(self, verb: str, plural: str, namespace: str) -> bool:
         """Return whether who asks may do this with objects of the core group, as the API says."""
         attributes = {"namespace": namespace, "verb": verb, "resource": plural}

@@ -10,6 +10,7 @@ from typing import Any
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError
 from include.model_release.spec.release_file import Rollout
+from include.model_release.spec.rollout.rollout import LONGEST_DRAIN_S
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class RollbackAddress:
     A release run may have been written by another version of this code: what is not needed is not read.
 
     :param ready_timeout_s: how long a version may take to come up, in seconds.
+    :param drain_s: how long requests that are open on the version to leave may take to end by themselves, in seconds.
     :param stable_uri: "" where nothing was live before, or it is not told; the InferenceService notes it as well.
     """
 
@@ -29,6 +31,7 @@ class RollbackAddress:
     namespace: str
     inference_service: str
     ready_timeout_s: float
+    drain_s: float
     stable_uri: str
 
     @property
@@ -54,6 +57,7 @@ class RollbackAddress:
                 namespace=str(rollout.get("namespace") or _default("namespace")),
                 inference_service=str(rollout.get("inference_service") or model),
                 ready_timeout_s=_positive(rollout.get("ready_timeout_s")) or _default("ready_timeout_s"),
+                drain_s=_drain_s(rollout.get("drain_s")),
                 stable_uri=str(_mapping(whole.get("stable")).get("storage_uri") or ""),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -71,6 +75,13 @@ def _default(name: str) -> Any:
 
 def _positive(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _drain_s(value: Any) -> float:
+    is_usable = (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST_DRAIN_S
+    )
+    return float(value) if is_usable else float(_default("drain_s"))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

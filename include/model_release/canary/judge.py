@@ -33,6 +33,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from include.model_release.canary.coverage.answers import Answers
+from include.model_release.canary.coverage.latency_seen import LatencySeen
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
@@ -73,9 +75,9 @@ class CanaryJudge:
         self.bake_s = 0.0
         self._step = Totals()
         self._canary = Totals()
-        self._router = RouterShare()
+        self._router, self._answers, self._latency_seen = RouterShare(), Answers(), LatencySeen()
         self._failed: str | None = None
-        self._no_data_windows = 0
+        self._no_data_windows = self._disrupted_windows = 0
         self.unjudged = Totals()
         self._tests = HypothesisTests(policy)
         self._replayed: GoldenReplayEvidence | None = None
@@ -85,16 +87,23 @@ class CanaryJudge:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
         self.weight, self.bake_s = weight, float(bake_s)
         self._step, self._router = Totals(), RouterShare()
+        self._answers, self._latency_seen = self._answers.next_step(), LatencySeen()
+        self._disrupted_windows = 0
 
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
         if window.source == "users":
             self._no_data_windows = 0
+        if self._is_excused(window):
+            self._disrupted_windows += 1
+            self.count_unjudged(window)
+            return replace(self._held(window), window=window)
         if self._failed is None:
             self._test(window)
         self._step = self._step.plus(window)
         self._canary = self._canary.plus(window)
-        self._router = self._router.plus(window)
+        self._router, self._answers = self._router.plus(window), self._answers.plus(window)
+        self._latency_seen = self._latency_seen.plus(window, self.policy.latency_quantile)
         return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
@@ -120,6 +129,19 @@ class CanaryJudge:
         (`exposure_spent`) and the record count it.
         """
         self.unjudged = self.unjudged.plus(window)
+
+    def _is_excused(self, window: Window) -> bool:
+        """Return whether the errors of a window are the cluster's, as long as it is believed in one step."""
+        is_believed = self._disrupted_windows < self.policy.disruption_grace_windows
+        return bool(window.disruption) and is_believed and self._failed is None
+
+    def _held(self, window: Window) -> Verdict:
+        reason = (
+            f"Held: the cluster took a pod of the candidate away ({window.disruption}); its "
+            f"{window.candidate.errors} errors in {window.candidate.requests} requests do not count against the model "
+            f"(window {self._disrupted_windows} of at most {self.policy.disruption_grace_windows} in this step)."
+        )
+        return Verdict("inconclusive", reason, self._statistics())
 
     # --- judgement ---
 
@@ -159,10 +181,11 @@ class CanaryJudge:
                 f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {number(total)}, "
                 f"threshold {number(threshold)})."
             )
+        self._failed = self._failed or self._answers.failure(self.weight, self.policy.latency_margin_percent)
         if self._failed is not None:
             return "fail", self._failed
         # Whatever else is seen: who meets the candidate is not who was meant to.
-        lacking = self._router.doubt(self.weight) or self._lacking()
+        lacking = self._router.doubt(self.weight) or self._lacking() or self._unfinished()
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
@@ -199,6 +222,10 @@ class CanaryJudge:
         if had + replayed < needed:
             return f"Too little to compare with: {had + replayed} stable requests, {needed} are needed."
         return None if self._streamed is None else self._streamed.lacking(step, needed)
+
+    def _unfinished(self) -> str | None:
+        """Return what is not over yet, or not seen, and so passes nothing."""
+        return self._answers.doubt(self.policy.latency_margin_percent) or self._latency_seen.doubt()
 
     def _rests_on_replays(self) -> bool:
         """Return whether users alone have sent too little to tell."""
@@ -277,8 +304,15 @@ class CanaryJudge:
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
                 **({"router": self._router.to_dict()} if self._router.is_begun else {}),
+                **({"answers": self._answers.to_dict()} if self._answers != Answers() else {}),
+                **(
+                    {"latency_seen": self._latency_seen.to_dict()}
+                    if self._latency_seen != LatencySeen()
+                    else {}
+                ),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
+                **({"disrupted_windows": self._disrupted_windows} if self._disrupted_windows else {}),
                 "questions": self._tests.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
@@ -303,10 +337,15 @@ class CanaryJudge:
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
             judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
+            judge._disrupted_windows = int(state.get("disrupted_windows", 0))
             judge._tests.restore(state["questions"])
             judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
             if state.get("router") is not None:
                 judge._router = RouterShare.from_dict(state["router"])
+            if state.get("answers") is not None:
+                judge._answers = Answers.from_dict(state["answers"])
+            if state.get("latency_seen") is not None:
+                judge._latency_seen = LatencySeen.from_dict(state["latency_seen"])
             if state.get("replayed") is not None:
                 judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
             if state.get("streamed") is not None:

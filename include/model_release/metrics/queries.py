@@ -32,7 +32,8 @@ Selectors = tuple[str, ...]
 class QuerySet:
     """Selectors by what they count; the series of one field are disjoint and are added up.
 
-    `latency_unit` is the unit of the label `le`. A set without latency leaves that question unasked.
+    `latency_unit` is the unit of the label `le`. A set without latency leaves that question unasked. `status_label` is
+    a label, its value for a protocol, and the label that then has the status: without it the errors are not seen.
     """
 
     description: str
@@ -41,6 +42,7 @@ class QuerySet:
     latency: Selectors = ()
     watched: Selectors = ()
     latency_unit: LatencyUnit = "ms"
+    status_label: tuple[str, str, str] | None = None
 
     def filled(self, values: Mapping[str, str]) -> QuerySet:
         """Return the set about one revision. Raises ValueError where `check_selector` does."""
@@ -56,9 +58,12 @@ class QuerySet:
                 yield kind, f"{selector}[{lookback_s}s]"
 
 
-KINDS = tuple(one.name for one in fields(QuerySet) if one.name not in ("description", "latency_unit"))
+KINDS = tuple(one.name for one in fields(QuerySet) if one.type == "Selectors")
 
 _HTTP_FAILED = '=~"[45].."'
+# Istio writes 0 where there was no answer; the flags say that client or server went away in the middle of one.
+_ISTIO_FAILED, _ISTIO_NO_FAILURE = '=~"[45]..|0"', '!~"[45]..|0|"'
+_ISTIO_GONE = 'response_flags=~"(.+,)?(DC|DR|DT|UC|UR|UPE|UT|SI)(,.+)?"'
 _KNATIVE_POD = 'namespace="{namespace}",pod=~"{revision}-deployment-.+"'
 _ISTIO = 'reporter="source",destination_service_namespace="{namespace}"'
 _ISTIO_REVISION = f'{_ISTIO},destination_service_name="{{revision}}"'
@@ -94,14 +99,19 @@ QUERY_SETS: Mapping[str, QuerySet] = {
     ),
     "istio": QuerySet(
         "Istio's standard metrics as the gateway and the callers' proxies report them (reporter=source), by the "
-        "revision's Service. A request that its own client gave up (response code 0) is no error.",
+        "revision's Service. A request that its own client gave up (response code 0, flag DC) is an error, of stable's "
+        "as of the candidate's; one that is not over is not seen.",
         requests=(f"istio_requests_total{{{_ISTIO_REVISION}}}",),
         errors=(
-            f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status="",response_code{_HTTP_FAILED}}}',
+            f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status="",response_code{_ISTIO_FAILED}}}',
             f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status=~"[2-9]|1[0-9]"}}',
+            f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status="",'
+            f"response_code{_ISTIO_NO_FAILURE},{_ISTIO_GONE}}}",
+            f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status=~"0|1",{_ISTIO_GONE}}}',
         ),
         latency=(f"istio_request_duration_milliseconds_bucket{{{_ISTIO_REVISION}}}",),
         watched=(f'istio_requests_total{{{_ISTIO},destination_service_name=~"{{inference_service}}-.+"}}',),
+        status_label=("request_protocol", "grpc", "grpc_response_status"),
     ),
     "envoy_gateway": QuerySet(
         "Envoy Gateway from 1.9 on with `mergeBackends: BestEffort` in its EnvoyProxy, for then each Service has "

@@ -33,10 +33,16 @@ PREVIEW_GENERATION = ANNOTATION_PREFIX + "preview-generation"
 START_GENERATION = ANNOTATION_PREFIX + "start-generation"
 # A rollback took the canary to percent 0 before the controller had noted any other: its note of 0 proves nothing then.
 UNNOTED_RAISE = ANNOTATION_PREFIX + "unnoted-raise"
+# Knative mode, in the predictor's own annotations, which are part of the spec: the generation in which a rollback named
+# the good version. KServe carries it to the revision's template, so the revision shows which naming it is of.
+RESTORED_AT = ANNOTATION_PREFIX + "restored-at-generation"
 TRANSFORMER = ANNOTATION_PREFIX + "transformer"
 NO_TRANSFORMER = "none"
 
 _INT64 = 2**63
+
+# KServe notes in the template of what it makes, in either mode, what the storage initializer is to fetch.
+SOURCE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
 
 # KServe then tags the latest ready revision `latest`, which gives it a host of its own.
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"

@@ -10,8 +10,8 @@ In the Knative dialect, read in KServe's source (`inference_service_status.go`, 
   100, the controller sets latestRolledout back to previousRolledout: a percent without a new spec leads to
   the model before.
 - `status.observedGeneration` is copied from the Knative Service, whose generations are counted apart
-  (kserve#6081). It may lag for ever or run ahead. So progress is proved by revision names, and the generation
-  only breaks ties.
+  (kserve#6081). It may lag for ever or run ahead, so nothing is concluded from it: the status may be older than the
+  spec. What KServe has acted on, the Knative Service's own spec shows, and what a revision serves, the revision.
 - `traffic` is what Knative intends, not what the router does (`knative_view.py`).
 - An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
   annotations alone makes a new revision. Ours change only in patches that change the storageUri, which make
@@ -35,6 +35,7 @@ from include.model_release.rollout.fields import (
     PREVIEW_GENERATION,
     RELEASE,
     REPLACED_REVISION,
+    RESTORED_AT,
     ROLLED_BACK_URI,
     STABLE_REVISION,
     STABLE_URI,
@@ -45,6 +46,7 @@ from include.model_release.rollout.fields import (
     condition_is_true,
     deployment_mode,
     is_percent,
+    items,
     load_failure,
     mapping,
     percent,
@@ -53,10 +55,16 @@ from include.model_release.rollout.fields import (
     transformer_digest,
     whole,
 )
-from include.model_release.rollout.knative_view import KnativeService, knative_service, knative_view
+from include.model_release.rollout.knative_view import (
+    KnativeService,
+    RevisionTemplate,
+    knative_service,
+    knative_view,
+    revision_templates,
+)
 from include.model_release.rollout.preflight import preflight
+from include.model_release.rollout.standard.notes import notes_of, own_urls
 from include.model_release.rollout.standard_view import (
-    CanaryEntry,
     StandardView,
     backend_name,
     predictor_name,
@@ -93,7 +101,8 @@ class Observed:
     status tells of that at all. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
-    it was read. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
+    it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
+    `restored_at` is the generation in which a rollback named the good version, "" where none did. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
     everyone, which a rollback can go on from and nothing else.
     """
 
@@ -125,6 +134,9 @@ class Observed:
     transformer: str = NO_TRANSFORMER
     standard: StandardView | None = None
     knative: KnativeService | None = None
+    revisions: Mapping[str, RevisionTemplate] = field(default_factory=dict)
+    unseen: str = ""
+    restored_at: str = ""
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -193,16 +205,29 @@ class Observed:
         return noted not in ("", self.transformer)
 
     @property
-    def caught_up(self) -> bool:
-        """Whether the status claims to be about this spec. A hint, no proof: see the module's docstring."""
-        return self.observed_generation is not None and self.observed_generation >= self.generation
+    def named_revisions(self) -> list[str]:
+        """The revisions that the status gives a part, each once."""
+        named = (self.latest_ready, self.latest_created, self.latest_rolledout, self.previous_rolledout)
+        return list(dict.fromkeys(name for name in named if name))
 
     @property
-    def looks_settled(self) -> bool:
-        """Whether everything in the status says that there is nothing left to do. Used only where no name can
-        prove it.
-        """
-        return self.caught_up or (self.ready and self.transition == "UpToDate")
+    def is_behind_read(self) -> bool:
+        """Whether the Knative Service was read, or it is known why it cannot be."""
+        return self.knative is not None or bool(self.unseen)
+
+    @property
+    def is_acted_on(self) -> bool:
+        """Whether KServe has told Knative what the spec says now: what is to be served, and with which percent."""
+        if self.knative is None:
+            return False
+        wanted = 100 if self.canary_percent is None else self.canary_percent
+        named = RevisionTemplate(self.storage_uri, self.restored_at)
+        return (self.knative.template, self.knative.latest_percent) == (named, wanted)
+
+    def serves(self, revision: str) -> str:
+        """Return what a revision serves, by its own template; "" where that was not read, or does not tell."""
+        made = self.revisions.get(revision)
+        return "" if made is None else made.storage_uri
 
     @property
     def invalid_spec(self) -> bool:
@@ -241,17 +266,21 @@ class Observed:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
-        is_named = self.storage_uri == storage_uri
-        if is_named and self.canary_percent != 0:
+        if not self.traffic_current or (self.storage_uri == storage_uri and self.canary_percent != 0):
             return False
-        left = self.latest_created if is_named else self.annotation(REPLACED_REVISION)
-        if left:
-            # The rest leads to what is rolled out.
-            return self.traffic_current and self.share(left) == 0 and self.latest_rolledout != left
-        return not is_named and self._leads_to_one_of_stable()
+        led = {revision for revision, share in self.traffic.items() if share > 0}
+        if self.canary_percent is None:
+            # Whoever is the latest ready one gets everyone, as soon as KServe acts on it.
+            return self.is_acted_on and bool(led) and all(self._is_off(one, storage_uri) for one in led)
+        # The rest leads to what is rolled out.
+        return all(self._is_off(one, storage_uri) for one in {*led, self.latest_rolledout})
 
-    def _leads_to_one_of_stable(self) -> bool:
-        return self.alone(self.annotation(STABLE_REVISION)) or self.alone(self.latest_created)
+    def _is_off(self, revision: str, storage_uri: str) -> bool:
+        """Tell whether a revision is known to serve something else, by its template, or else by our own note of it."""
+        if self.serves(revision):
+            return self.serves(revision) != storage_uri
+        is_noted = revision == self.annotation(STABLE_REVISION) != ""
+        return is_noted and self.annotation(STABLE_URI) not in ("", storage_uri)
 
     @property
     def traffic_doubt(self) -> str:
@@ -279,13 +308,15 @@ def observe(
     routes: Iterable[Mapping[str, Any]] = (),
     deployments: Iterable[Mapping[str, Any]] | None = None,
     behind: Mapping[str, Any] | None = None,
+    revisions: Iterable[Mapping[str, Any]] = (),
+    unseen: str = "",
 ) -> Observed:
     """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
     yet".
 
     `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
     only the Standard mode looks at them. `behind` is the Knative mode's Knative Service (None: it was not read, or
-    cannot be). Where no mode is named it is Knative.
+    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
         return _observe_standard(isvc, list(routes), deployments)
@@ -313,6 +344,9 @@ def observe(
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
         knative=knative_service(behind, text(metadata.get("name")), text(metadata.get("uid"))),
+        revisions=revision_templates(items(list(revisions))),
+        unseen=unseen,
+        restored_at=texts(predictor.get("annotations")).get(RESTORED_AT, ""),
         unreadable=()
         if told_percent is None or is_percent(told_percent)
         else ("spec.predictor.canaryTrafficPercent",),
@@ -360,32 +394,11 @@ def _observe_standard(
         previous_rolledout="",
         traffic=view.route.traffic,
         traffic_current=view.route.current,
-        urls=_standard_urls(view),
+        urls=own_urls(view),
         # It is about the stable predictor's pods; KServe says nothing about why a canary does not come up.
         failure=load_failure(model_status, "") if own is None else None,
-        annotations=_notes(isvc, view, own),
+        annotations=notes_of(isvc, view, own),
         obstacles=preflight(isvc, routes),
         standard=view,
         unreadable=view.unreadable,
     )
-
-
-def _standard_urls(view: StandardView) -> dict[str, str]:
-    """Return the address of slipway's canary, where a route of its own leads to it."""
-    if view.own is None or view.own_route.backend != view.backend(view.own) or not view.own_route.current:
-        return {}
-    return {view.own_route.backend: f"http://{view.own_route.host}"}
-
-
-def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None) -> dict[str, str]:
-    """Return the notes under the keys that the other dialect has on the object itself."""
-    kept = texts(mapping(isvc.get("metadata")).get("annotations"))
-    if own is None:
-        return kept | _ours(view.stable_notes)
-    version = view.stable_notes.get(VERSION) or kept.get(VERSION, "")
-    own_notes = {STABLE_URI: view.stable_uri, STABLE_VERSION: version} | _ours(own.notes)
-    return {**kept, **own_notes, CANDIDATE_URI: own.storage_uri, STABLE_REVISION: view.stable_backend}
-
-
-def _ours(notes: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}

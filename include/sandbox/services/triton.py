@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -26,9 +26,13 @@ from typing import Literal
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.ports import LOOPBACK, free_port
+from include.sandbox.services.shell_names import ShellNames, shell_names
 from include.sandbox.services.triton_install import TritonInstall
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
+
+# Of the log of a server that has ended, where no model is named.
+LAST_LINES = 3
 
 Mode = Literal["none", "explicit"]
 
@@ -98,14 +102,17 @@ class TritonServer:
         # Two servers that share a prefix would share, and corrupt, each other's shared memory.
         self._prefix = f"{self._prefix_base}{uuid.uuid4().hex[:8]}-"
 
-    def argv(self) -> list[str]:
-        """Return the command line."""
-        directory = self.install.directory
+    def argv(self, name: Callable[[str | Path], str] = str) -> list[str]:
+        """Return the command line.
+
+        :param name: what a folder is called there.
+        """
+        directory = name(self.install.directory)
         options = {
-            "model-repository": self.repository,
+            "model-repository": self.repository if "://" in self.repository else name(self.repository),
             "model-control-mode": self.mode,
-            "backend-directory": directory / "backends",
-            "cache-directory": directory / "caches",
+            "backend-directory": f"{directory}/backends",
+            "cache-directory": f"{directory}/caches",
             "http-address": LOOPBACK,
             "http-port": self.ports.http,
             "http-thread-count": 4,
@@ -119,12 +126,12 @@ class TritonServer:
             "exit-on-error": "true",
         }
         flags = [] if self.auto_complete_config else ["--disable-auto-complete-config"]
-        program = str(directory / "bin" / "tritonserver")
-        return [program, *(f"--{name}={value}" for name, value in options.items()), *flags]
+        program = f"{directory}/bin/tritonserver"
+        return [program, *(f"--{option}={value}" for option, value in options.items()), *flags]
 
-    def env(self) -> dict[str, str]:
+    def env(self, name: Callable[[str | Path], str] = str) -> dict[str, str]:
         """Return the process's environment: the caller's, less what would disturb Triton's interpreter."""
-        return self.install.environment({**os.environ, **self.environment})
+        return self.install.environment({**os.environ, **self.environment}, name)
 
     def start(self) -> None:
         """Start the process; raises `ServerUnavailableError` if one of its ports is taken. See `wait_ready`.
@@ -139,9 +146,12 @@ class TritonServer:
             if self.log_path is not None:
                 self.log_path.parent.mkdir(parents=True, exist_ok=True)
                 output = stack.enter_context(self.log_path.open("wb"))
+            names = stack.enter_context(shell_names())
+            argv, env = self.argv(names.name), self.env(names.name)
             self.process = subprocess.Popen(
-                self.argv(),
-                env=self.env(),
+                argv,
+                env=env,
+                pass_fds=names.descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=output,  # type: ignore[arg-type]
                 stderr=subprocess.STDOUT,
@@ -154,7 +164,10 @@ class TritonServer:
         self.ports.require_free()
         self._sweep_shared_memory()
         end_with_parent()
-        os.execve(self.argv()[0], self.argv(), self.env())  # noqa: S606 - a list, no shell
+        names = ShellNames()
+        argv, env = self.argv(names.name), self.env(names.name)
+        names.inherit()
+        os.execve(argv[0], argv, env)  # noqa: S606 - a list, no shell
 
     def is_ready(self, timeout_s: float = 1.0) -> bool:
         """Ask once whether the server, and in mode "none" every model of its repository, is ready."""
@@ -173,19 +186,27 @@ class TritonServer:
         return None if self.process is None else self.process.poll()
 
     def require_alive(self) -> None:
-        """Raise `LoadRefusedError` with the server's own words if the process has ended."""
+        """Raise with the server's own words if the process has ended.
+
+        :raises LoadRefusedError: it names a model that did not load.
+        :raises ServerUnavailableError: it ended for another reason, which says nothing of any model.
+        """
         code = self.exit_code()
-        if code is not None:
-            raise LoadRefusedError(
-                f"Triton ended while it loaded {self.repository}",
-                expected="a server that stays up",
-                found=f"exit code {code}; {self.failure()}",
-            )
+        if code is None:
+            return
+        failures = self._load_failures()
+        kind = LoadRefusedError if failures else ServerUnavailableError
+        raise kind(
+            f"Triton ended while it loaded {self.repository}" if failures else "Triton ended of itself",
+            expected="a server that stays up",
+            found=f"exit code {code}; {self.failure()}",
+        )
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Wait until ready.
 
-        :raises LoadRefusedError: the process ends.
+        :raises LoadRefusedError: the process ends, since a model does not load.
+        :raises ServerUnavailableError: it ends of itself.
         :raises TimedOutError: it is not ready at the limit.
         """
         limit = time.monotonic() + timeout_s
@@ -200,12 +221,19 @@ class TritonServer:
             time.sleep(0.05)
 
     def failure(self) -> str:
-        """Return what the log says went wrong: the load errors, or else its last line."""
+        """Return what the log says went wrong: the load errors, or else its last lines."""
         if self.log_path is None or not self.log_path.is_file():
             return "no log was kept"
-        text = self.log_path.read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
-        return "; ".join(load_failures(text)) or (lines[-1].strip() if lines else "an empty log")
+        lines = [line.strip() for line in self._log_text().splitlines() if line.strip()]
+        return "; ".join(self._load_failures() or lines[-LAST_LINES:]) or "an empty log"
+
+    def _log_text(self) -> str:
+        if self.log_path is None or not self.log_path.is_file():
+            return ""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def _load_failures(self) -> list[str]:
+        return load_failures(self._log_text())
 
     def stop(self, grace_s: float | None = None) -> int | None:
         """End the process and return its exit code: SIGTERM, and after `grace_s` SIGKILL to its whole group.

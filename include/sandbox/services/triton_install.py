@@ -13,13 +13,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from include.model_release.errors import SlipwayError
 from include.sandbox.host.images import IMAGE_VARIABLES, image_home
 from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.services.shell_names import shell_names
 
 BACKENDS = Path(__file__).resolve().parent / "backends"
 # Of the caller's environment these would reach into Triton's own interpreter or loader.
@@ -86,17 +87,25 @@ class TritonInstall:
         directory = root / _digest(site, interpreter["version"])
         return cls(directory, venv, library_path, _wheel_version(site)), source, stub
 
-    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return a server's environment: what is given, less what would disturb Triton's interpreter."""
+    def environment(
+        self, given: Mapping[str, str], name: Callable[[str | Path], str] = str
+    ) -> dict[str, str]:
+        """Return a server's environment: what is given, less what would disturb Triton's interpreter.
+
+        :param name: what a folder of libraries is called there: the loader knows no quotes either.
+        """
         inherited = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
         return {
             **inherited,
             **IMAGE_VARIABLES,
             "PATH": os.pathsep.join([str(self.venv / "bin"), inherited.get("PATH", os.defpath)]),
-            "LD_LIBRARY_PATH": self.library_path,
+            "LD_LIBRARY_PATH": self._libraries(name),
             "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ in a model's folder
             "OMP_NUM_THREADS": "1",
         }
+
+    def _libraries(self, name: Callable[[str | Path], str]) -> str:
+        return os.pathsep.join(map(name, self.library_path.split(os.pathsep)))
 
     @property
     def stub(self) -> Path:
@@ -110,13 +119,15 @@ class TritonInstall:
         A stub without libpython hangs every load for a minute and makes the server deaf to SIGTERM.
         """
         for program in (self.directory / "bin" / "tritonserver", self.stub):
-            result = subprocess.run(
-                ["ldd", str(program)],
-                env={"LD_LIBRARY_PATH": self.library_path, "PATH": os.defpath},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            with shell_names() as names:
+                result = subprocess.run(
+                    ["ldd", str(program)],
+                    env={"LD_LIBRARY_PATH": self._libraries(names.name), "PATH": os.defpath},
+                    pass_fds=names.descriptors,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
             missing = [line.split()[0] for line in result.stdout.splitlines() if "not found" in line]
             if missing or result.returncode != 0:
                 raise SlipwayError(

@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 from include.model_release.errors import SlipwayError
+from include.sandbox.services.shell_names import ShellNames
 from include.sandbox.services.triton_install import TritonInstall
+
+_FOLDERS = ("--model-repository", "--model-store")
 
 
 def main() -> None:
@@ -20,11 +23,22 @@ def main() -> None:
         install = TritonInstall.found(Path(sys.prefix).parent / "triton")
     except SlipwayError as error:
         raise SystemExit(f"tritonserver: {error}") from error
-    program = str(install.directory / "bin" / "tritonserver")
+    names = ShellNames()
+    directory = names.name(install.directory)
     options = [
-        f"--backend-directory={install.directory / 'backends'}",
-        f"--cache-directory={install.directory / 'caches'}",
+        f"--backend-directory={directory}/backends",
+        f"--cache-directory={directory}/caches",
         "--disable-auto-complete-config",
         "--allow-gpu-metrics=false",
     ]
-    os.execve(program, [program, *sys.argv[1:], *options], install.environment(os.environ))  # noqa: S606
+    program = f"{directory}/bin/tritonserver"
+    argv = [program, *(_named(word, names) for word in sys.argv[1:]), *options]
+    environment = install.environment(os.environ, names.name)
+    names.inherit()
+    os.execve(program, argv, environment)  # noqa: S606
+
+
+def _named(word: str, names: ShellNames) -> str:
+    """Return an argument, with the folder that it may name under a name for Triton."""
+    option, equals, value = word.partition("=")
+    return f"{option}={names.name(value)}" if equals and option in _FOLDERS and "://" not in value else word

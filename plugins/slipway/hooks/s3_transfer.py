@@ -229,7 +229,6 @@ def copy_object(
     settings: ObjectSettings,
     *,
     size_bytes: int,
-    only_new: bool = False,
     has_sha256: bool = False,
     part_bytes: int | None = None,
 ) -> str | None:
@@ -237,7 +236,6 @@ def copy_object(
 
     :param source: ``Bucket``, ``Key`` and perhaps ``VersionId``.
     :param destination: ``Bucket`` and ``Key``.
-    :param only_new: only where nothing lies at the destination (If-None-Match), up to `SINGLE_COPY_LIMIT_BYTES`.
     :param has_sha256: the store has the source's; a copy takes it over, so nothing is computed anew.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html (x-amz-checksum-algorithm)
     :param part_bytes: how large the parts are above that limit, if not `PART_BYTES`; with the source's own, S3 comes
@@ -247,10 +245,9 @@ def copy_object(
     if size_bytes > SINGLE_COPY_LIMIT_BYTES:
         _copy_parts(client, source, destination, settings, part_bytes or PART_BYTES)
         return None
-    condition = {"IfNoneMatch": "*"} if only_new else {}
     digest = {} if has_sha256 else {"ChecksumAlgorithm": "SHA256"}
     answer = client.copy_object(
-        **destination, CopySource=dict(source), **digest, **settings.copy_arguments(), **condition
+        **destination, CopySource=dict(source), **digest, **settings.copy_arguments()
     )["CopyObjectResult"]
     return whole_sha256(answer, etag=answer["ETag"])
 

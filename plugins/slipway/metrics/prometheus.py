@@ -109,6 +109,7 @@ class PrometheusMetricsHook(BaseHook):
             errors,
             latency if queries.latency else None,
             queries.latency_unit,
+            queries,
         )
         if data.is_fresh or not queries.watched:
             return data.reading()

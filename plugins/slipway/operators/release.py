@@ -39,6 +39,7 @@ from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.golden_intake import require_askable_golden_set
+from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.page_addresses import release_page
@@ -117,6 +118,7 @@ class AdmitReleaseOperator(BaseOperator):
             )
             version = parse_version(params["version"])
             store = make_store(self.bucket, spec, self.aws_conn_id)
+            require_guarantees(store)
             landed_at = self._require_landed(store, spec, version)
             self._wait_while_held(store, spec, version, context, told)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)

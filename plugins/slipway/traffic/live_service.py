@@ -35,24 +35,34 @@ class LiveService:
         on_progress: Callable[[Reconciliation], None] | None = None,
         lease_holder: LeaseHolder | None = None,
         observed: Observed | None = None,
+        suffices: Callable[[Reconciliation], bool] | None = None,
     ) -> Reconciliation:
         """Bring the InferenceService to a goal, at most as long as a revision may take to come up.
 
         :param on_progress: is told of what was done; None: it is logged.
         :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
         :param observed: what was observed a moment ago; None: observe first.
+        :param suffices: whether what is observed is enough, though the goal may not be reached.
         :raises CanaryPausedError: the canary is held, and a person has paused it.
         """
         service, timeout_s = self._parts.service, self._parts.address.ready_timeout_s
         on_progress = on_progress or tell
         if lease_holder is None:
-            return reconcile(service, goal, timeout_s=timeout_s, on_progress=on_progress, observed=observed)
+            return reconcile(
+                service,
+                goal,
+                timeout_s=timeout_s,
+                on_progress=on_progress,
+                observed=observed,
+                suffices=suffices,
+            )
         return reconcile(
             service,
             goal,
             timeout_s=timeout_s,
             on_progress=on_progress,
             observed=observed,
+            suffices=suffices,
             permit=lease_holder.keep_to_raise,
             while_waiting=lease_holder.keep_if_due,
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from include.model_release.errors import SlipwayError, SpecError
+from include.model_release.errors import ClusterUnavailableError, SlipwayError, SpecError
 from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
@@ -50,15 +52,26 @@ def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | Non
 
     These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
-    :param behind: whether the Knative Service is wanted too, in Knative mode.
+    :param behind: whether the Knative Service and the revisions are wanted too, in Knative mode.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
-    if deployment_mode(service) != "Standard":
-        return observe(service, behind=hook.knative_service() if behind else None)
-    return observe(service, hook.routes(), hook.deployments())
+    if deployment_mode(service) == "Standard":
+        return observe(service, hook.routes(), hook.deployments())
+    return _observe_behind(hook, service) if behind else observe(service)
+
+
+def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
+    """Observe what KServe and Knative have made, too; where it cannot be read, the observation says why."""
+    observed = observe(service)
+    try:
+        behind = hook.knative_service()
+        made = hook.revisions(observed.named_revisions, observed.uid)
+    except ClusterUnavailableError as error:
+        return replace(observed, unseen=error.in_short())
+    return observe(service, behind=behind, revisions=made)
 
 
 def perform(

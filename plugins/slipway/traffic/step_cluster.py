@@ -25,6 +25,7 @@ from include.model_release.rollout.next_action import (
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
+from slipway.traffic.candidate_pods import CandidatePods
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile_async
 
@@ -65,6 +66,7 @@ class CanaryCluster:
         self._look_wanted = self._renewal_wanted = False
         self._has_answered = True
         self.urls: Mapping[str, str] = {}
+        self.pods = CandidatePods(service, weight)
 
     @property
     def paused(self) -> str:

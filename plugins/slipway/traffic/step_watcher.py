@@ -134,6 +134,7 @@ class StepWatch:
         self._candidate = observed.revision_of(self._release_run.storage_uri)
         self._seen_weight = observed.traffic.get(self._candidate)
         self._reader.begin(self._stable, self._candidate)
+        await self._cluster.pods.begin(self._candidate)
         self._streams.begin(self._own_urls)
         if self.elapsed_s == 0:
             plan, step = self._plan, self._step
@@ -201,6 +202,7 @@ class StepWatch:
         verdict = self.judge.standing()
         while True:
             window, replaying = await self._windows(verdict)
+            window = None if window is None else await self._cluster.pods.marked(window)
             # Time in which nobody watched is no time of the bake.
             self.elapsed_s += 0.0 if window is None else window.seconds
             # First, so that the window of users, or that it gave no data, has the last word.

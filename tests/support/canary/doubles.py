@@ -17,8 +17,10 @@ from slipway.traffic.checkpoint import WatchState
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.rollout.drain import ServingPod
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
+from include.model_release.rollout.pod_disruption import PodState, pod_states
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 
@@ -36,6 +38,13 @@ class ServiceDouble:
         self.patches: list[dict[str, Any]] = []
         self.conflicts = 0
         self.away = False
+        self.pods: list[dict[str, Any]] | None = []
+
+    def pod_states(self, revision: str) -> tuple[PodState, ...]:
+        """Reads the candidate's pods; None in place of them: they cannot be read."""
+        if self.pods is None:
+            raise ClusterUnavailableError("pods cannot be read")
+        return pod_states(self.pods, revision)
 
     def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""
@@ -50,6 +59,10 @@ class ServiceDouble:
         """Reads the Knative Service."""
         return None if self.model is None else self.model.knative_service()
 
+    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
+        """Reads revisions."""
+        return [] if self.model is None else self.model.revision_objects(names)
+
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""
         self.model = KnativeModel()
@@ -60,6 +73,22 @@ class ServiceDouble:
         """Deletes it."""
         self.model = None
         return True
+
+    def sharing_client_of(self, other: ServiceDouble) -> ServiceDouble:
+        """There is one client."""
+        return self
+
+    def pods(self) -> tuple[ServingPod, ...]:
+        """The pods: a revision without users has none, as if each were scaled to zero at once."""
+        if self.model is None:
+            return ()
+        traffic = self.model.as_object()["status"]["components"]["predictor"].get("traffic", [])
+        names = {one["revisionName"] for one in traffic if one.get("percent")}
+        return tuple(ServingPod(f"{name}-pod", f"{name}-uid", name) for name in sorted(names))
+
+    def end_pod(self, pod: ServingPod, grace_s: int) -> bool:
+        """No pod stays for long enough."""
+        raise AssertionError(f"{pod.name} has users")
 
     def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches, unless a conflict is due."""

@@ -5,7 +5,8 @@ and whoever is led there in between gets an error. So, while the stable predicto
 
     1  shield    percent 0, nothing else: the canary's pods stay (they have a minReplicas of their own). Then wait
                  until the HTTPRoutes show the stable one alone and their Gateways have taken them. Users are safe.
-    2  restore   one patch: the canary goes, and stable's minReplicas are what they were.
+    2  restore   one patch: the canary goes, and stable's minReplicas are what they were. Then wait until no HTTPRoute
+                 names its backend any more, at weight 0 neither: some gateways lead requests there all the same.
 
 Stable's replicas are never fewer in between: while there is a canary its minReplicas are raised by as many as
 KServe takes away (`patch.py`), and fall back only when everybody is back and there is no canary.
@@ -69,7 +70,7 @@ from include.model_release.rollout.standard.patch import (
     with_replicas,
     without_entry,
 )
-from include.model_release.rollout.standard.routes import leading_away
+from include.model_release.rollout.standard.routes import dead_backends, dropping, leading_away
 from include.model_release.rollout.standard_view import CanaryEntry, StandardView, predictor_name, version_in
 
 
@@ -126,6 +127,14 @@ def _await_stable(observed: Observed, view: StandardView) -> Action:
             f"No canary of slipway's is left on {observed.name}, but somebody else's is ({shares}). It was left as "
             "it is; decide by hand.",
             kind="foreign_change",
+        )
+    dead = dead_backends(view)
+    if observed.alone(view.stable_backend) and not view.echoes and dead:
+        return Wait(
+            f"The canary is removed; waiting until no HTTPRoute names {', '.join(dead)} at weight 0 any more.",
+            RELEASE_TRAFFIC,
+            users_safe=True,
+            fallback=dropping(view, dead, RELEASE_TRAFFIC),
         )
     if observed.alone(view.stable_backend) and not view.echoes:
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")

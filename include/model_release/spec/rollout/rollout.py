@@ -37,6 +37,7 @@ _DEFAULT_STEPS = (
 )
 
 
+LONGEST_DRAIN_S = 3600
 AfterRollback = Literal["wait", "go_on"]
 OnHold = Literal["wait", "refuse"]
 
@@ -69,6 +70,9 @@ class Rollout(SpecPart):
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
     handover_s: Annotated[int, Field(ge=15, le=LONGEST_HANDOVER_S)] = DEFAULT_HANDOVER_S
     """The same, from the end of the last step until the task that promotes has begun; never less than `lease_s`."""
+    drain_s: Annotated[int, Field(ge=0, le=LONGEST_DRAIN_S)] = 30
+    """How long requests and streams that are open on the candidate at weight 0 may take to end by themselves; then
+    its pods are ended."""
     analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()

@@ -16,6 +16,7 @@ from typing import Any
 from slipway_pod.models.tensors import Tensor
 from slipway_pod.program.progress import say
 from slipway_pod.smoke_test.memory import resident_mib
+from slipway_pod.smoke_test.platform import require_working_platform
 from slipway_pod.smoke_test.probes import Model
 from slipway_pod.smoke_test.requests import Answered, Asker, WireTensor, difference
 from slipway_pod.smoke_test.server import END_S, OwnServer
@@ -60,7 +61,10 @@ class Plan:
 
 
 def load(plan: Plan, server: OwnServer) -> dict[str, Any]:
-    """Load the version with its real configuration and warm-up; say how that went."""
+    """Load the version with its real configuration and warm-up; say how that went.
+
+    :raises PodError: the server was ended from outside, or loads no other model either.
+    """
     began, since = time.monotonic(), server.log_size()
     limit_s = max(1.0, min(plan.load_timeout_s, plan.left_s()))
     status, reason = "loaded", ""
@@ -70,14 +74,21 @@ def load(plan: Plan, server: OwnServer) -> dict[str, Any]:
             status, reason = "refused", f"HTTP {reply.status}: {reply.error}"
     except TimeoutError:
         status, reason = "timed out", f"no answer within {limit_s:g} s"
+        if limit_s < plan.load_timeout_s:
+            status = "cut short"
     except OSError as error:
         status, reason = "refused", f"no answer: {type(error).__name__}"
-    ended = server.ended(0.0 if status in ("loaded", "timed out") else END_S)
+    ended = server.ended(0.0 if status in ("loaded", "timed out", "cut short") else END_S)
     if ended:
         status, reason = "crashed", ended
     seconds = time.monotonic() - began
     lines = [] if status == "loaded" else server.telling_lines(since)
     say("load", f"{status} in {seconds:.2f} s{f': {reason}' if reason else ''}")
+    if status != "loaded":
+        server.stop()
+        require_working_platform(
+            plan.repository, plan.log, plan.log.parent, limit_s=plan.left_s(), failed=f"{status}: {reason}"
+        )
     return {"status": status, "seconds": round(seconds, 3), "reason": reason, "log": lines}
 
 

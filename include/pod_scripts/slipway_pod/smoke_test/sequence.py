@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from slipway_pod.errors import PodError
 from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature, Tensor
@@ -31,13 +32,25 @@ class SmokeTest:
         self._plan, self._read_golden, self._result = plan, read, result
 
     def all_loads(self) -> None:
-        """Load the version on new servers, one after the other; go on with the last one, unless one has failed."""
+        """Load the version on new servers, one after the other; go on with the last one, unless one has failed.
+
+        :raises PodError: the time was up before a load had its own, or it is not the version that fails.
+        """
         plan = self._plan
         for number in range(1, plan.loads + 1):
             with plan.new_server() as server:
                 before = server.gpu_bytes() if number == plan.loads else None
                 self._result["loads"].append(load(plan, server))
-                if self._result["loads"][-1]["status"] != "loaded":
+                status = self._result["loads"][-1]["status"]
+                if status == "cut short":
+                    raise PodError(
+                        "TimedOutError",
+                        f"Load {number} of {plan.loads} was cut short by the end of the smoke test",
+                        expected=f"that a load has its limit, {plan.load_timeout_s:g} s (`serving.load_timeout_s`)",
+                        found=self._result["loads"][-1]["reason"],
+                        remedy="raise `smoke_test.timeout_s`, or ask for fewer `smoke_test.loads`",
+                    )
+                if status != "loaded":
                     return
                 self._first_request(server)
                 if self._result.get("broken"):

@@ -28,6 +28,7 @@ SERVER = "tritonserver"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps it
 STARTS = 3
 LOOK_S = 0.02
+WATCH_S = 0.5
 # Of a call that any living server answers at once.
 CALL_S = 10.0
 # How long a server that has closed a connection may take to end.
@@ -36,7 +37,15 @@ LINES = 12
 LINE_CHARACTERS = 400
 LOG_READ_BYTES = 32 * 2**20
 # The rest of Triton's log lines is told by `LINES` of the end where no line has one of these.
-TELLING = re.compile(r"^[EF]\d{4} |error|fail|signal|terminat|abort|exception|assert", re.IGNORECASE)
+TELLING = re.compile(
+    r"^[EF]\d{4} |error|fail|signal|terminat|abort|exception|assert|not found|no such|cannot|denied",
+    re.IGNORECASE,
+)
+# No fault of a model ends a server so: the kernel's OOM killer does, a node that is drained, a person.
+FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+# What a shell, and the loader of shared libraries, end with where a program could not even begin.
+NEVER_BEGAN = frozenset({126, 127})
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class OwnServer:
         self._exit_timeout_s = exit_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._prefix = f"slipway-smoke-{uuid.uuid4().hex[:12]}-"
+        self._never_began: int = 0
 
     def __enter__(self) -> OwnServer:
         try:
@@ -95,13 +105,28 @@ class OwnServer:
         """Return in words how it ended; empty while it runs.
 
         :param within_s: how long to wait for the end of a server that has closed a connection.
+        :raises PodError: somebody else ended it, or what it started never began: no fault of the model.
         """
         if self._process is not None and within_s:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(within_s)
+        if self._never_began:
+            raise self._broken_platform()
         code = self.exit_code()
         if code is None:
             return ""
+        # Told to end by SIGTERM, a tritonserver ends with 0.
+        if -code in FROM_OUTSIDE or code == 0:
+            raise PodError(
+                "UserError",
+                "The tritonserver in this pod was ended from outside",
+                expected="that it runs until the smoke test is done",
+                found="; ".join(
+                    [signal.Signals(-code).name if code else "exit code 0", *self.telling_lines()[-2:]]
+                )[:1500],
+                remedy="the version was not judged: raise `smoke_test.resources.memory` if the node's log tells of an "
+                "OOM kill, then release it again",
+            )
         if code < 0:
             return f"the server was ended by {signal.Signals(-code).name}"
         return f"the server ended with exit code {code}"
@@ -204,6 +229,26 @@ class OwnServer:
                 remedy = "read the pod's log; give the pod the memory, and the GPU, that the server needs"
                 raise PodError("UserError", what, found="; ".join([told, *lines[-2:]])[:600], remedy=remedy)
 
+    def _broken_platform(self) -> PodError:
+        return PodError(
+            "UserError",
+            "Triton cannot start the program that runs a model in this pod",
+            expected="that the backend's own program starts",
+            found="; ".join([f"exit code {self._never_began}", *self.telling_lines()[-2:]])[:1500],
+            remedy="the version was not judged: mend the pod's image (its backend's program, its shared libraries), "
+            "then release it again",
+        )
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        """End the server where a program that it starts cannot begin: it would wait for that until a limit."""
+        while process.poll() is None:
+            self._never_began = _child_that_never_began(process.pid)
+            if self._never_began:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                return
+            time.sleep(WATCH_S)
+
     def _launch(self, program: str) -> None:
         options = {
             "model-repository": self.repository,
@@ -231,6 +276,7 @@ class OwnServer:
             )
         # What it has started holds its connections open, so that nobody would learn of its death.
         threading.Thread(target=_end_with, args=(self._process,), daemon=True).start()
+        threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
 
     def _answers(self) -> bool:
         limit = time.monotonic() + self._start_timeout_s
@@ -256,6 +302,21 @@ def _end_with(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _child_that_never_began(server: int) -> int:
+    """Return with what a child of the server ended that could not begin to run its program; 0 where there is none."""
+    for path in PROC.iterdir():
+        if not path.name.isdecimal():
+            continue
+        with contextlib.suppress(OSError):
+            fields = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            # Of one that has ended and was not asked for yet: state, parent, and as the last field how it ended.
+            if fields[0] == "Z" and int(fields[1]) == server:
+                code = os.waitstatus_to_exitcode(int(fields[-1]))
+                if code in NEVER_BEGAN:
+                    return code
+    return 0
 
 
 def free_ports(number: int) -> list[int]:

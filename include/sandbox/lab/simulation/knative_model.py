@@ -12,14 +12,17 @@ Four controllers act one step at a time, in any order, each on what it last saw:
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from include.model_release.rollout.fields import TAG_ROUTING
+from include.model_release.rollout.fields import SOURCE_URI, TAG_ROUTING
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 
 Json = dict[str, Any]
+# The storageUri, the service's annotations that reach revisions, and the predictor's own ones, which always do.
+Template = tuple[str, str, tuple[tuple[str, str], ...]]
 
 # A newly made InferenceService needs these steps, in this order, until nothing changes.
 CONTROLLERS = ("sync", "kserve", "configuration", "ready", "route")
@@ -52,11 +55,11 @@ class KnativeModel:
     status_traffic: list[Json] = field(default_factory=list)
     status_route: str = ""
     observed_generation: int | None = None
-    template: tuple[str, str] | None = None
+    template: Template | None = None
     targets: list[Json] = field(default_factory=list)
     service_generation: int = 0
     handled_generation: int = 0
-    revisions: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
+    revisions: list[tuple[str, Template]] = field(default_factory=list)
     up: set[str] = field(default_factory=set)
     intended: list[Json] = field(default_factory=list)
     routed: list[Json] = field(default_factory=list)
@@ -85,7 +88,7 @@ class KnativeModel:
 
     def read(self) -> Observed:
         """Read the InferenceService, and the Knative Service behind it, as a client does."""
-        return observe(self.as_object(), behind=self.knative_service())
+        return observe(self.as_object(), behind=self.knative_service(), revisions=self.revision_objects())
 
     def as_object(self) -> Json:
         """Return the InferenceService as the API shows it."""
@@ -125,17 +128,44 @@ class KnativeModel:
         }
 
     def knative_service(self) -> Json:
-        """Return the Knative Service as the API shows it, as far as its traffic goes."""
+        """Return the Knative Service as the API shows it, as far as what is served and its traffic go."""
         owner = {"kind": "InferenceService", "name": "digits", "uid": "u", "controller": True}
+        created, ready = self._latest_created(), self._latest_ready()
+        is_done = (
+            self.handled_generation == self.service_generation
+            and bool(self.revisions)
+            and self.revisions[-1][1] == self.template
+            and created == ready
+            and self.routed == self.intended
+        )
         return {
             "metadata": {
                 "name": "digits-predictor",
                 "namespace": "models",
                 "resourceVersion": f"s{self.service_generation}",
+                "generation": self.service_generation,
                 "ownerReferences": [owner],
             },
-            "spec": {"traffic": copy.deepcopy(self.targets)},
+            "spec": {
+                "template": {"metadata": {"annotations": _made_of(self.template)}},
+                "traffic": copy.deepcopy(self.targets),
+            },
+            "status": {
+                "observedGeneration": self.handled_generation,
+                "latestCreatedRevisionName": created,
+                "latestReadyRevisionName": ready,
+                "conditions": [{"type": "Ready", "status": "True" if is_done else "Unknown"}],
+            },
         }
+
+    def revision_objects(self, names: Iterable[str] | None = None) -> list[Json]:
+        """Return the revisions that the status names, as the API shows them; None: of the status as it is now."""
+        wanted = set(self.component.values()) if names is None else set(names)
+        return [
+            {"metadata": {"name": name, "namespace": "models", "annotations": _made_of(template)}}
+            for name, template in self.revisions
+            if name in wanted
+        ]
 
     def patch_traffic(self, body: Json) -> None:
         """Apply a merge patch to the Knative Service: Knative's own webhook asks nobody of KServe."""
@@ -220,7 +250,8 @@ class KnativeModel:
             if percent < 100:
                 targets.append({"revisionName": rolled_out, "percent": 100 - percent, "tag": "prev"})
         reaching = repr(sorted(annotations.items())) if self.annotations_reach_revisions else ""
-        template = (spec["model"]["storageUri"], reaching)
+        own = tuple(sorted(spec.get("annotations", {}).items()))
+        template = (spec["model"]["storageUri"], reaching, own)
         if (template, targets) != (self.template, self.targets):
             self.template, self.targets = template, targets
             self.service_generation += 1
@@ -265,13 +296,13 @@ class KnativeModel:
             self.revisions.append((f"digits-predictor-{len(self.revisions) + 1:05d}", self.template))
 
     def _ready(self) -> None:
-        for name, (uri, _) in self.revisions:
+        for name, (uri, *_) in self.revisions:
             if name not in self.up and uri not in self.unloadable:
                 self.up.add(name)
                 return
 
     def _ready_newest(self) -> None:
-        for name, (uri, _) in reversed(self.revisions):
+        for name, (uri, *_) in reversed(self.revisions):
             if name not in self.up and uri not in self.unloadable:
                 self.up.add(name)
                 return
@@ -297,6 +328,14 @@ class KnativeModel:
 
     def _latest_ready(self) -> str:
         return next((name for name, _ in reversed(self.revisions) if name in self.up), "")
+
+
+def _made_of(template: Template | None) -> Json:
+    """Return the annotations of a template, as far as they tell what is served and who has named it."""
+    if template is None:
+        return {}
+    uri, _, own = template
+    return {SOURCE_URI: uri, **dict(own)}
 
 
 def _told(target: Json) -> Json:

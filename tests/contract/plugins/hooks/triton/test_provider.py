@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from include.sandbox.host.ports import LOOPBACK, free_port
+from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.triton import TritonServer
 from tests.support.triton_hook.provider import ask_airflow
 
@@ -40,12 +44,19 @@ def told(triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> dict
     return ask_airflow(tmp_path_factory.mktemp("provider"), bodies)
 
 
+def names_us(line: str) -> bool:
+    """Whether a line speaks of this provider; a file's path in it holds whatever the checkout's folder is called."""
+    for folder in (PROJECT_ROOT, Path(sys.prefix), Path(sys.prefix).resolve()):
+        line = line.replace(str(folder), "")
+    return "slipway" in re.sub(r"\S*/\S*", "", line)
+
+
 def test_providers_manager_knows_hook_and_link(told: dict[str, Any]) -> None:
     """The entry point makes Airflow know the provider with its hook and its tasks' link, and complain of nothing."""
     assert told["provider"] == "0.1.0"
     assert told["hook"] == "slipway.hooks.triton.TritonHook"
     assert "slipway.operators.triton.links.TritonServerLink" in told["links"]
-    assert not [line for line in told["log"].splitlines() if "slipway" in line and "warning" in line.lower()]
+    assert not [line for line in told["log"].splitlines() if "warning" in line.lower() and names_us(line)]
 
 
 def test_form_has_the_fields(told: dict[str, Any]) -> None:
