@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.recordings import replay
+from include.model_release.canary.recordings import replay as judged_again
 from include.model_release.canary.verdict import Verdict
 from include.model_release.canary.verdict_text import explained
 from include.model_release.metrics.samples import Sample, Window
@@ -112,6 +113,17 @@ def test_stable_that_fails_them_too_condemns_nobody() -> None:
     assert verdict.statistics.total_evidence < 2
 
 
+def test_streams_that_the_cluster_disturbed_fail_nobody_and_pass_nobody() -> None:
+    """A pod that its node lost answers no stream: that is no fault of the model, and no answer either."""
+    lost = replace(streamed((20, 0), (20, 20)), disruption="its node is lost")
+    verdict = seen_by(judge(), *CLEAN, lost, users())
+    assert verdict.status == "inconclusive"
+    assert "streams hold now" in verdict.reason
+    assert verdict.statistics.total_evidence < 2
+    first = judge(0.0)
+    assert seen_by(first, lost, users()).status == "inconclusive"
+
+
 def test_the_state_is_carried_over_a_restart() -> None:
     """Whatever window comes next, the verdict is the same."""
     begun = judge()
@@ -136,7 +148,7 @@ def test_recorded_windows_are_judged_again_and_explained() -> None:
     verdicts = [judged.observe(window) for window in CLEAN]
     lines = [json.dumps({"step": {"weight": 5, "bake_s": 20.0}})]
     lines += [json.dumps({"window": window.to_dict()}) for window in CLEAN]
-    again = [verdict for _, verdict in replay(lines, "the recording")]
+    again = [verdict for _, verdict in judged_again(lines, "the recording")]
     assert again == verdicts
     assert [Verdict.from_dict(json.loads(json.dumps(one.to_dict()))) for one in verdicts] == verdicts
     assert "Window 1 of streamed golden requests" in explained(1, verdicts[0], None)
