@@ -43,6 +43,7 @@ from include.model_release.canary.streamed import (
     StreamedRequests,
     all_evidence,
     streams_told,
+    unread,
     users_part,
 )
 from include.model_release.canary.totals import Totals
@@ -99,6 +100,8 @@ class CanaryJudge:
         if self._is_excused(window):
             self._disrupted_windows += 1
             self.count_unjudged(window)
+            if window.source == "stream":
+                self._test(unread(window))
             return replace(self._held(window), window=window)
         if self._failed is None:
             self._test(window)

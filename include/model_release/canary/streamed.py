@@ -20,7 +20,7 @@ from typing import Any
 
 from include.model_release.canary.golden_replay import REPLAY_SHARE, GoldenReplayEvidence
 from include.model_release.canary.totals import Totals
-from include.model_release.metrics.samples import Window
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 
 STREAMED = "streamed golden requests"
@@ -69,6 +69,11 @@ class StreamedRequests:
         # Whatever is not a plain no is silence.
         found._is_silent = value["silent"] is not False
         return found
+
+
+def unread(window: Window) -> Window:
+    """Return a window of streams that the cluster disturbed: their answers do not count, so nothing was read in it."""
+    return Window(window.seconds, Sample(0, 0), Sample(0, 0), "stream")
 
 
 def streams_told(total: Totals) -> str:

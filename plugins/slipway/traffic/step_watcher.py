@@ -210,7 +210,7 @@ class StepWatch:
             # First, so that the window of users, or that it gave no data, has the last word.
             streamed = self._streams.take((self._stable, self._candidate))
             if streamed is not None:
-                self._judged(streamed)
+                self._judged(await self._cluster.pods.marked(streamed))
             verdict = self._judged(window)
             if replaying is not None:
                 verdict = await self._with_replayed(replaying, verdict, window)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from include.model_release.bucket_layout import repository_paths
+from include.model_release.errors import StreamsUnreadError
 from include.model_release.publishing.manifest import FileEntry, Provenance
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.tensors import TensorSpec
@@ -132,6 +133,33 @@ def users_of(model: LabModel, requests_per_s: float = 60.0) -> Iterator[Users]:
 def verdicts_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The recorded verdicts, in order."""
     return [event["data"]["verdict"] for event in events if event["kind"] == "window_judged"]
+
+
+@pytest.mark.parametrize(
+    ("streaming", "refusal"),
+    [
+        ({}, ""),
+        ({"protocol": "generate_stream"}, ""),
+        ({"timeout_s": 0.001}, "no answer of the stable version to 3 golden requests by grpc"),
+    ],
+    ids=["grpc", "generate_stream", "no time"],
+)
+def test_before_the_first_percent_stable_is_asked(
+    model: LabModel, streaming: dict[str, Any], refusal: str
+) -> None:
+    """Over the protocol that the canary will use, at the users' own URL."""
+    from slipway.release_context import Connections, ReleaseContext
+    from slipway.traffic.streams.preflight import require_streams_read
+
+    release_run = published(model, **streaming)
+    parts = ReleaseContext(release_run.model_dump(mode="json"), Connections())
+    told = ""
+    try:
+        require_streams_read(parts)
+    except StreamsUnreadError as error:
+        told = str(error)
+    assert refusal in told
+    assert bool(refusal) == bool(told)
 
 
 async def test_a_candidate_that_fails_inside_its_streams_is_taken_back(model: LabModel) -> None:
