@@ -82,13 +82,17 @@ class KnativeService:
         """What its spec gives to whichever revision is the latest ready one."""
         return _latest_percent(self.targets)
 
-    def pending(self, wanted: int | None) -> str:
-        """Return why users are not known to be led by what the InferenceService's spec says; "" where they are.
+    def pending(self, wanted: int | None, told: Mapping[str, int]) -> str:
+        """Return why users are not known to be led by what the InferenceService says; "" where they are.
 
         :param wanted: the percent in the spec.
+        :param told: the traffic in the status, percent by revision.
         """
         if self.latest_percent != (100 if wanted is None else wanted):
             return f"its Knative Service still asks for {self.latest_percent} % for the newest revision"
+        asked, _ = _traffic(self.targets, self.latest_ready)
+        if _users(asked) != _users(told):
+            return "its Knative Service asks for something else by now"
         return "" if self.is_routed else "Knative has not done yet what its Knative Service asks for"
 
 
@@ -151,7 +155,7 @@ def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
 
     It is not where a share cannot be read, or is somebody's that has no name: who has it may be anybody.
     """
-    known = items(targets)
+    known = items(list(targets) if isinstance(targets, tuple) else targets)
     is_whole = isinstance(targets, list) and len(known) == len(targets)
     shares: dict[str, int] = {}
     for target in known:
@@ -162,6 +166,10 @@ def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
         if revision:
             shares[revision] = shares.get(revision, 0) + (percent(share) or 0)
     return shares, is_whole
+
+
+def _users(shares: Mapping[str, int]) -> dict[str, int]:
+    return {revision: share for revision, share in shares.items() if share}
 
 
 def _route_pending(status: Mapping[str, Any], targets: Any, wanted: int | None) -> str:

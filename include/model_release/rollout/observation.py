@@ -47,6 +47,7 @@ from include.model_release.rollout.fields import (
     deployment_mode,
     is_percent,
     load_failure,
+    manager_of,
     mapping,
     percent,
     text,
@@ -101,7 +102,8 @@ class Observed:
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
     it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
-    `restored_at` is the generation in which a rollback named the good version, "" where none did. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
+    `restored_at` is the generation in which a rollback named the good version, "" where none did. `named_by` is who
+    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
     everyone, which a rollback can go on from and nothing else.
     """
 
@@ -136,6 +138,7 @@ class Observed:
     revisions: Mapping[str, RevisionTemplate] = field(default_factory=dict)
     unseen: str = ""
     restored_at: str = ""
+    named_by: str = ""
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -240,7 +243,7 @@ class Observed:
 
     @property
     def _service_pending(self) -> str:
-        return "" if self.knative is None else self.knative.pending(self.canary_percent)
+        return "" if self.knative is None else self.knative.pending(self.canary_percent, self.traffic)
 
     def share(self, revision: str) -> int:
         """Return the percent of traffic that `revision` was seen to get."""
@@ -358,6 +361,7 @@ def observe(
         knative=knative_service(behind, text(metadata.get("name")), text(metadata.get("uid"))),
         revisions=revision_templates(revisions),
         unseen=unseen,
+        named_by=manager_of(metadata, "spec", "predictor", "model", "storageUri"),
         restored_at=texts(predictor.get("annotations")).get(RESTORED_AT, ""),
         unreadable=()
         if told_percent is None or is_percent(told_percent)

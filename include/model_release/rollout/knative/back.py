@@ -158,9 +158,10 @@ def _shield_works(observed: Observed, safe: str) -> bool:
     In a canary the rest goes to the rolled out revision. After a promotion percent 0 leads to the one rolled
     out before.
     """
-    if observed.canary_percent is not None:
+    if observed.canary_percent not in (None, 100):
         return True
-    if observed.storage_uri != observed.annotation(CANDIDATE_URI):
+    is_still_canary = observed.canary_percent == 100 and observed.latest_rolledout == safe
+    if observed.storage_uri != observed.annotation(CANDIDATE_URI) and not is_still_canary:
         # Somebody has named another version since: which revision was rolled out before, the status may not tell yet.
         return False
     return bool(safe) and safe in (observed.latest_rolledout, observed.previous_rolledout)

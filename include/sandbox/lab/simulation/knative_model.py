@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from include.model_release.rollout.fields import SOURCE_URI, TAG_ROUTING
+from include.model_release.rollout.fields import FIELD_MANAGER, SOURCE_URI, TAG_ROUTING
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.lab.simulation.cluster_model import ConflictError
@@ -49,6 +49,7 @@ class KnativeModel:
     spec: Json = field(default_factory=dict)
     transformer: Json = field(default_factory=dict)
     annotations: Json = field(default_factory=dict)
+    named_by: str = ""
     generation: int = 1
     resource_version: int = 1
     seen: tuple[Json, Json, int] | None = None
@@ -78,9 +79,11 @@ class KnativeModel:
         self.transformer = copy.deepcopy(manifest["spec"].get("transformer", {}))
         self.annotations = dict(manifest["metadata"].get("annotations", {}))
 
-    def patch(self, body: Json) -> None:
+    def patch(self, body: Json, manager: str | None = None) -> None:
         """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the
         spec.
+
+        :param manager: who patches; None: slipway, if the patch names a resourceVersion, as all of slipway's do.
         """
         wanted = body["metadata"].get("resourceVersion")
         if wanted is not None and wanted != str(self.resource_version):
@@ -90,6 +93,8 @@ class KnativeModel:
         self.transformer = merge_patched(self.transformer, body.get("spec", {}).get("transformer", {}))
         self.annotations = merge_patched(self.annotations, body["metadata"].get("annotations", {}))
         self.generation += (self.spec, self.transformer) != before
+        if self.spec["model"] != before[0]["model"]:
+            self.named_by = manager or (FIELD_MANAGER if wanted is not None else "somebody")
         self.resource_version += 1
 
     def read(self) -> Observed:
@@ -112,6 +117,7 @@ class KnativeModel:
                 "resourceVersion": str(self.resource_version),
                 "generation": self.generation,
                 "annotations": dict(self.annotations),
+                "managedFields": self._managed_fields(),
             },
             "spec": {
                 "predictor": copy.deepcopy(self.spec),
@@ -132,6 +138,11 @@ class KnativeModel:
                 },
             },
         }
+
+    def _managed_fields(self) -> list[Json]:
+        """Return who changed the storageUri last, as the API server tells it."""
+        fields = {"f:spec": {"f:predictor": {"f:model": {"f:storageUri": {}}}}}
+        return [{"manager": self.named_by, "operation": "Update", "fieldsV1": fields}] if self.named_by else []
 
     def knative_service(self) -> Json:
         """Return the Knative Service as the API shows it, as far as what is served and its traffic go."""
@@ -360,4 +371,4 @@ def live_model(**settings: Any) -> KnativeModel:
 
 
 # They number what happened and decide nothing; with them no two states would be the same.
-_COUNTERS = frozenset({"resource_version", "service_generation", "handled_generation", "observed_generation"})
+_COUNTERS = frozenset({"named_by", "resource_version", "service_generation", "handled_generation", "observed_generation"})
