@@ -1,8 +1,8 @@
 """A rollout beside people who change the InferenceService: what our patches may lead to, and what we say, is checked.
 
-A scenario is a story that has brought the model of a cluster to a state, a goal, and what happens in turn: controllers
-act one step at a time or lag, people edit, slipway takes turns, or acts by what it has read some time ago. In the
-models it is known what users get, now and whatever the controllers may yet do in any order.
+A scenario is a story that has brought the model of a cluster to a state, a goal, and what happens then: controllers act
+one step at a time or lag, people edit, slipway takes turns, or acts by what it has read some time ago. In the models it
+is known what users get, now and whatever the controllers may yet do in any order.
 
 - No patch of slipway's makes the worst that users may get of a version worse, but for the weight that its goal asks for.
 - `Done` is said only of what users really get, and nobody is called safe who is not.
@@ -11,9 +11,9 @@ models it is known what users get, now and whatever the controllers may yet do i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from random import Random
 from typing import Any
 
 from benchmarks.fuzz.target import BrokenPromiseError
@@ -46,6 +46,7 @@ _OUTLOOKS = 20_000
 GOALS: Mapping[str, Goal] = {
     "roll back": RollBack(GOOD, BAD),
     "roll back to it": RollBack(GOOD),
+    "roll back after long": RollBack(GOOD, BAD, unnoted_may_go=True, unseen_may_serve=True),
     "start": StartCanary(BAD, 5, release_id="r", version=3),
     "raise": ShiftWeight(50, BAD),
     "promote": Promote(BAD),
@@ -120,16 +121,6 @@ def _serving(entry: Json, uri: str) -> Json:
     return entry
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """What happens; `repr` shows it whole. `events` are steps, edits, and slipway's own: see `_Run`."""
-
-    dialect: str
-    story: str
-    goal: str
-    events: tuple[str, ...]
-
-
 @cache
 def _told(dialect: str, story: str) -> Any:
     model: Any = live_model() if dialect == "Knative" else standard_live()
@@ -172,14 +163,15 @@ def outlook(model: ClusterModel) -> dict[str, int] | None:
 class _Run:
     """One scenario, as it goes on."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.name, self.goal = scenario.goal, GOALS[scenario.goal]
-        self.model: Any = copy.deepcopy(_told(scenario.dialect, scenario.story))
-        self.is_knative = scenario.dialect == "Knative"
+    def __init__(self, dialect: str, story: str, goal: str) -> None:
+        self.name, self.goal = goal, GOALS[goal]
+        self.model: Any = copy.deepcopy(_told(dialect, story))
+        self.is_knative = dialect == "Knative"
         self.held: Observed | None = None
         self.was_true = False
 
     def happen(self, event: str) -> None:
+        """Let one thing happen: an edit, a turn of slipway's, or a step of the controllers."""
         edits: Mapping[str, Any] = KNATIVE_EDITS if self.is_knative else STANDARD_EDITS
         if event in edits:
             self.model.patch(edits[event](self.model))
@@ -194,7 +186,7 @@ class _Run:
                 self._act(self.held)
         elif event == "all act":
             self.model.settle(1)
-        else:
+        elif event in self.model.steps:
             self.model.step(event)
 
     def _undo(self) -> None:
@@ -209,9 +201,8 @@ class _Run:
     def _act(self, observed: Observed) -> None:
         action = next_action(self.goal, observed)
         is_new = observed.resource_version == str(self.model.resource_version)
-        if isinstance(action, Done):
-            if not (self._is_reached() or (not is_new and self.was_true)):
-                raise BrokenPromiseError(f"Done ({action.reason}), and users get {self.model.users()}")
+        if isinstance(action, Done) and not (self._is_reached() or (not is_new and self.was_true)):
+            raise BrokenPromiseError(f"Done ({action.reason}), and users get {self.model.users()}")
         if is_new and self._says_safe(action, observed) and self.model.share(BAD):
             raise BrokenPromiseError(f"users are called safe, and get {self.model.users()}: {action}")
         if isinstance(action, Expose):
@@ -237,6 +228,9 @@ class _Run:
         # with or without anybody's edit.
         revived = self._served_before() if self.name == "start" else ""
         for uri in {BAD, OTHER} - {revived}:
+            if uri == OTHER and now.get(BAD, 0) < was.get(BAD, 0):
+                # Who is taken off the candidate goes wherever stable is, whatever somebody has made of it.
+                continue
             allowed = max(was.get(uri, 0), _ALLOWED.get(self.name, 0) if uri == BAD else 0)
             if now.get(uri, 0) > allowed:
                 raise BrokenPromiseError(
@@ -257,12 +251,42 @@ class _Run:
         return users.get(BAD, 0) == weight and sum(users.values()) == 100
 
 
-def play(scenario: Scenario) -> None:
-    """Play a scenario to its end.
+def play(dialect: str, events: Sequence[str]) -> None:
+    """Let the events happen after each story and with each goal.
 
     :raises BrokenPromiseError: a patch of ours may have led users to what they did not get without, or something was
         said that is not so.
     """
-    run = _Run(scenario)
-    for event in scenario.events:
-        run.happen(event)
+    for story in STORIES:
+        for goal in GOALS:
+            run = _Run(dialect, story, goal)
+            try:
+                for event in (*events, "turn"):
+                    run.happen(event)
+            except BrokenPromiseError as error:
+                raise BrokenPromiseError(f"{story}, {goal}: {error}") from None
+
+
+def one_edit(dialect: str) -> list[list[str]]:
+    """Return every single edit, before and after slipway's first turn, with controllers that lag more or less."""
+    edits, steps = parts(dialect)
+    lags: tuple[list[str], ...] = ([], list(steps[:2]), list(steps[:4]), ["all act"])
+    return [[*first, edit, *lag, "turn", *lag] for first in ([], ["turn"]) for edit in edits for lag in lags]
+
+
+def some_edits(rng: Random, dialect: str) -> list[str]:
+    """Return one or two edits at any moment, among turns and steps."""
+    edits, steps = parts(dialect)
+    kinds = ("turn", "step", "all act", "reads", "acts late")
+    events = rng.choices(kinds, (40, 35, 10, 7, 8), k=rng.randint(3, 12))
+    events = [rng.choice(steps) if one == "step" else one for one in events]
+    for _ in range(rng.randint(1, 2)):
+        events.insert(rng.randrange(len(events)), rng.choice(edits))
+    return events
+
+
+def parts(dialect: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the edits and the controllers' steps of a dialect."""
+    if dialect == "Knative":
+        return [*KNATIVE_EDITS, "undo"], KNATIVE_STEPS
+    return [*STANDARD_EDITS, "undo"], STANDARD_STEPS
