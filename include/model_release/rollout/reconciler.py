@@ -59,6 +59,9 @@ from include.model_release.rollout.actions import (
 from include.model_release.rollout.next_action import next_action
 from include.model_release.rollout.observation import Observed
 
+# How long an observation may be older than what is known already.
+CACHE_LAG_S = 30.0
+
 _ERRORS: dict[str, type[SlipwayError]] = {
     "load_failed": CanaryRefusedError,
     "rolled_back": AlreadyReleasedError,
@@ -247,6 +250,7 @@ class Reconciler:
         self._newest: Observed | None = None
         # The resourceVersion that an accepted patch has replaced.
         self._replaced = ""
+        self._old_since_s: float | None = None
         # Whether an urgent patch is given up early, and whether the last one was.
         self._hurries, self._hurried = True, False
 
@@ -304,16 +308,22 @@ class Reconciler:
         self._asked_behind = self._has_seen or not isinstance(self.goal, RollBack)
         return Observe(behind=self._asked_behind)
 
-    def _is_old(self, observed: Observed | None) -> bool:
+    def _is_old(self, observed: Observed | None, now_s: float) -> bool:
         """Tell whether the observation is older than what is known: a cache between us and the API may lag."""
         newest = self._newest
-        if observed is None or newest is None or observed.uid != newest.uid:
-            return False
-        return observed.generation < newest.generation or observed.resource_version == self._replaced
+        is_old = (
+            observed is not None
+            and newest is not None
+            and observed.uid == newest.uid
+            and (observed.generation < newest.generation or observed.resource_version == self._replaced)
+        )
+        self._old_since_s = (now_s if self._old_since_s is None else self._old_since_s) if is_old else None
+        # No cache lags for ever: the API server's store may have been put back to what it was.
+        return self._old_since_s is not None and now_s - self._old_since_s < CACHE_LAG_S
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
         self._has_seen = True
-        if self._is_old(observed):
+        if self._is_old(observed, now_s):
             return self._pause(now_s)
         self._newest = observed
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
@@ -342,7 +352,9 @@ class Reconciler:
                 return self._pause(now_s) if fallback is None else Act(fallback)
 
     def _lacks_what_is_behind(self, observed: Observed | None) -> bool:
-        return observed is not None and not (observed.standard or observed.is_behind_read or self._asked_behind)
+        return observed is not None and not (
+            observed.standard or observed.is_behind_read or self._asked_behind
+        )
 
     def _after_error(self, error: SlipwayError, now_s: float) -> Step:
         self._last = None

@@ -12,6 +12,7 @@ from include.model_release.errors import ClusterUnavailableError, SlipwayError, 
 from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.rollout.knative_view import knative_service, revision_templates
 from include.model_release.rollout.next_action import (
     Create,
     Delete,
@@ -71,7 +72,8 @@ def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
         made = hook.revisions(observed.named_revisions, observed.uid)
     except ClusterUnavailableError as error:
         return replace(observed, unseen=error.in_short())
-    return observe(service, behind=behind, revisions=made)
+    service = knative_service(behind, observed.name, observed.uid)
+    return replace(observed, knative=service, revisions=revision_templates(made))
 
 
 def perform(
