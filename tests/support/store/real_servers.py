@@ -68,7 +68,12 @@ def seaweedfs(folder: Path) -> Iterator[str]:
     command = [str(program), "server", f"-dir={data}", f"-ip={LOOPBACK}", f"-ip.bind={LOOPBACK}", "-s3"]
     command += [f"-{name}={port}" for name, port in ports.items()]
     command += [f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.iam=false"]
-    command += ["-master.telemetry=false", "-volume.max=50", "-master.volumeSizeLimitMB=64"]
+    command += [
+        "-master.telemetry=false",
+        "-s3.autoCreateBucket=false",
+        "-volume.max=2000",
+        "-master.volumeSizeLimitMB=8",
+    ]
     command += [f"-filer.localSocket={folder}/filer.sock", f"-s3.localSocket={folder}/s3.sock"]
     with _running(command, folder, {}, lambda: list_buckets(address)):
         yield address
