@@ -31,14 +31,12 @@ LANE = (
     "operators/operations/test_release_freeze.py",
     "operators/admission/test_notices.py",
 )
-_PAGES = "it answers a listing of one key with a second page, which is empty"
 _CLOSED = "a copy has no digest in its answer, so requests are counted otherwise"
 _KEYS = "it has no keys to encrypt with"
 _FOLDERS = "it takes no object with content whose key ends with a slash"
 _VERSIONS = "it keeps versions only when it is started so"
 DIFFERENCES = {
     "seaweedfs": {
-        "test_started_is_one_small_request": _PAGES,
         "test_what_is_there_is_not_copied_again": _CLOSED,
         "test_file_that_came_in_parts_is_copied_once_and_never_read": "a copy of an object in parts keeps their digest",
         "test_encryption_as_the_release_file_says": _KEYS,

@@ -129,12 +129,8 @@ def _running(
         wait_until(answers, f"{Path(command[0]).name} answers", START_LIMIT_S)
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
+        process.kill()  # SeaweedFS takes ten seconds to end in order, and nothing that it keeps is needed
+        process.wait(10)
 
 
 if __name__ == "__main__":
