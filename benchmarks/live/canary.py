@@ -15,6 +15,7 @@ from typing import Any
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.release_context import ReleaseContext
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.lease_holder import LeaseHolder
@@ -34,6 +35,13 @@ from include.sandbox.services.object_store import client
 MODEL = "moody"
 STABLE_VERSION = 1
 DRIVE_LIMIT_S = 60.0
+
+
+class LabTrigger(CanaryStepTrigger):
+    """The trigger of a canary that no release has begun: there is no record to ask."""
+
+    def _permit(self, parts: ReleaseContext) -> Callable[[int], None]:
+        return lambda weight: None
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,7 @@ class LabModel:
         while event["decision"] == "continue":
             # As the operator does it: after each report the watch is made anew.
             state = WatchState(secrets.token_hex(8), event["judge"], event["elapsed_s"])
-            trigger = CanaryStepTrigger(
+            trigger = LabTrigger(
                 release=release_run.model_dump(mode="json"),
                 step=0,
                 hold=False,
