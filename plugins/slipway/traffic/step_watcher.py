@@ -178,14 +178,19 @@ class StepWatch:
     async def _go_on(self) -> None:
         """Take over what an earlier watch saved: all of it if it was this one, else only its last reading."""
         saved = await self._journal.load()
-        if saved is not None and saved.watch == self._name:
-            self._take_over(saved)
-        elif saved is not None:
-            self._reader.readings = saved.readings
+        if saved is None:
+            return
+        try:
+            if saved.watch == self._name:
+                self._take_over(saved)
+            else:
+                self._reader.readings = saved.readings
+        except SlipwayError as error:
+            log.warning("the canary's journal holds no judge, the step is watched anew: %s", error)
 
     def _take_over(self, state: WatchState) -> None:
-        self._name = state.watch
         self.judge = CanaryJudge.from_json(state.judge)
+        self._name = state.watch
         self.elapsed_s = state.elapsed_s
         self.events = list(state.events)
         self._reader.readings = state.readings

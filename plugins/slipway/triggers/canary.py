@@ -7,12 +7,14 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from include.model_release.bucket_layout import watch_journal_key
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.ingress import IngressHook
 from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_context import Connections, ReleaseContext
-from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
+from slipway.release_run import ReleaseRun
+from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchOwner, WatchState
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.shield import CanaryShield
@@ -127,6 +129,17 @@ class CanaryStepTrigger(BaseTrigger):
         """Return what is asked right before each patch that raises the weight."""
         return RaisePermit(parts.make_store(STORE_TIMEOUT_S), parts.release_run).require
 
+    def _owner(self, release_run: ReleaseRun) -> WatchOwner:
+        """Return whose watch this is."""
+        return WatchOwner(
+            release_id=release_run.release_id,
+            model=release_run.model,
+            version=release_run.version,
+            stage=self.stage,
+            attempt=self.attempt,
+            step=self.step,
+        )
+
     def _watch(self) -> StepWatch:
         # Its HTTP client reads the machine's certificates when it is imported: parsing a DAG need not wait for that.
         from slipway.traffic.golden_replay import GoldenReplay
@@ -137,7 +150,7 @@ class CanaryStepTrigger(BaseTrigger):
         release_run = parts.release_run
         plan = release_run.spec.rollout.plan
         journal = CanaryJournal(
-            parts.make_store(STORE_TIMEOUT_S), f"{release_run.evidence_prefix}canary-watch.json"
+            parts.make_store(STORE_TIMEOUT_S), watch_journal_key(release_run.model), self._owner(release_run)
         )
         return StepWatch(
             release_run,
