@@ -267,7 +267,7 @@ class Reconciler:
     def _after_action(self, accepted: bool, now_s: float) -> Step:
         self._sent = None
         if self._patch_error is not None:
-            return self._after_failed_patch(now_s) if accepted else self._observe()
+            return self._after_failed_patch(now_s) if accepted else self._pause(now_s, self._patch_error)
         self._failing_since_s = None
         self._fallback.sent(accepted, now_s)
         return self._pause(now_s)
