@@ -220,6 +220,9 @@ class Reading:
 
     A reading without series is of a revision that is watched and has not had a request yet.
 
+    A series that claims to be newer than the reading is as new as that: else it would look known for ever, and nothing
+    of it would count.
+
     :param at: the moment of the newest data (unix seconds), as the source dates it, not the moment of the query.
     :param series: by name, each one process's count of one thing.
     """
@@ -229,6 +232,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         check_moment("a reading", self.at)
+        if any(one.at > self.at for one in self.series.values()):
+            held = {name: replace(one, at=min(one.at, self.at)) for name, one in self.series.items()}
+            object.__setattr__(self, "series", held)
 
     @classmethod
     def of(cls, at: float, series: Mapping[str, Counters]) -> Reading:

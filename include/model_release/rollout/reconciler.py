@@ -14,7 +14,8 @@ The rules, for everybody:
   action at most; nothing is done twice on the same one.
 - *Conflict.* An action that was not accepted is dropped. It is not an error: observe again.
 - *Transient error.* The API did not answer, or what it did is not known: observe again after a pause, for as long as
-  `Limits.outage_s` allows; then give up with that error. A pause by a person is no outage: give up at once.
+  `Limits.outage_s` allows; then give up with that error. A pause by a person, a freeze and a closed release window are
+  no outage: give up at once.
 - *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
 - *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
   long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
@@ -38,6 +39,7 @@ from include.model_release.errors import (
     CanaryPausedError,
     CanaryRefusedError,
     ForeignChangeError,
+    ReleaseHeldError,
     SlipwayError,
     TimedOutError,
     TransientError,
@@ -276,7 +278,7 @@ class Reconciler:
             self._replaced = self._newest.resource_version
         self._sent = None
         if self._patch_error is not None:
-            return self._after_failed_patch(now_s) if accepted else self._observe()
+            return self._after_failed_patch(now_s) if accepted else self._pause(now_s, self._patch_error)
         self._failing_since_s = None
         self._fallback.sent(accepted, now_s)
         return self._pause(now_s)
@@ -358,7 +360,7 @@ class Reconciler:
 
     def _after_error(self, error: SlipwayError, now_s: float) -> Step:
         self._last = None
-        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError):
+        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError | ReleaseHeldError):
             return GiveUp(error)
         self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
         if now_s - self._failing_since_s >= self._limits.outage_s:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from include.kubernetes_objects.client import KubernetesObjects
 
 
+# How often a change is decided anew while others change the object in between, and the pause before the second time.
+ATTEMPTS = 6
+FIRST_PAUSE_S = 0.05
+
+
 class ClusterObjectHook(BaseHook):
     """One object of a kind that lies under ``/apis``; what is read and sent are plain mappings.
 
