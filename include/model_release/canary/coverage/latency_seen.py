@@ -36,7 +36,7 @@ class LatencySeen:
         counts = [value["compared"], value["not_compared"]]
         if any(not isinstance(one, int) or isinstance(one, bool) or one < 0 for one in counts):
             raise ValueError(f"{counts}: not numbers from 0")
-        return cls(bool(value["is_known"]), *counts, str(value["reason"]))
+        return cls(bool(value["is_known"]), counts[0], counts[1], str(value["reason"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
