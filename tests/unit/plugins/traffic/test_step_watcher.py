@@ -38,6 +38,8 @@ async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(
     assert kinds(watched)[0] == "weight_observed"
     assert kinds(watched)[-1] == "step_finished"
     assert told(watched, "step_finished").verdict == "pass"
+    # What a pass does not rest on is said with it.
+    assert told(watched, "step_finished").reason.endswith("source does not see: errors inside streams.")
     assert told(watched, "window_judged").first_bad_at is None
 
 
