@@ -10,7 +10,7 @@ from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.queries import QuerySet
 from include.model_release.metrics.request_flow import RequestFlow
 from include.model_release.metrics.samples import Counters, SeriesReading
-from slipway.metrics.prometheus_series import RawSeries, labels_text, whole_count
+from slipway.metrics.prometheus_answer import RawSeries, labels_text, whole_count
 
 Labels = Mapping[str, str]
 
