@@ -27,6 +27,23 @@ envoy_cluster_upstream_rq{envoy_response_code="200",envoy_cluster_name="a|http"}
 envoy_cluster_upstream_rq{envoy_response_code="503",envoy_cluster_name="a|http"} 4
 # TYPE envoy_cluster_upstream_rq_total counter
 envoy_cluster_upstream_rq_total{envoy_cluster_name="a|http"} 45
+envoy_cluster_upstream_rq_total{envoy_cluster_name="a|grpc"} 25
+# TYPE envoy_cluster_upstream_rq_pending_failure_eject counter
+envoy_cluster_upstream_rq_pending_failure_eject{envoy_cluster_name="a|http"} 3
+# TYPE envoy_cluster_upstream_rq_cancelled counter
+envoy_cluster_upstream_rq_cancelled{envoy_cluster_name="a|http"} 1
+# TYPE envoy_cluster_upstream_rq_pending_overflow counter
+envoy_cluster_upstream_rq_pending_overflow{envoy_cluster_name="a|http"} 0
+# TYPE envoy_cluster_upstream_rq_maintenance_mode counter
+envoy_cluster_upstream_rq_maintenance_mode{envoy_cluster_name="a|http"} 0
+# TYPE envoy_cluster_upstream_cx_none_healthy counter
+envoy_cluster_upstream_cx_none_healthy{envoy_cluster_name="a|http"} 0
+# TYPE envoy_cluster_upstream_rq_retry counter
+envoy_cluster_upstream_rq_retry{envoy_cluster_name="a|http"} 2
+# TYPE envoy_cluster_upstream_rq_active gauge
+envoy_cluster_upstream_rq_active{envoy_cluster_name="a|http"} 1
+# TYPE envoy_cluster_upstream_rq_pending_active gauge
+envoy_cluster_upstream_rq_pending_active{envoy_cluster_name="a|http"} 0
 # TYPE envoy_cluster_upstream_rq_time histogram
 envoy_cluster_upstream_rq_time_bucket{envoy_cluster_name="a|http",le="1"} 10
 envoy_cluster_upstream_rq_time_bucket{envoy_cluster_name="a|http",le="+Inf"} 45
@@ -82,6 +99,7 @@ def _page(rng: Random, seeds: Sequence[str]) -> str:
 def _read_page(text: str) -> None:
     counters = counters_by_revision(text, ["a"], "the router")["a"]
     reading = Reading(_NOW, {_ENDPOINT: SeriesReading(_NOW, counters)})
+    assert Reading.from_dict(reading.to_dict()) == reading
     before = {name: Reading(_NOW - 5) for name in ("a", "b")}
     window_between(before, {"a": reading, "b": reading}, stable="a", candidate="b")
 

@@ -108,7 +108,7 @@ class CanaryJudge:
         self._step = self._step.plus(window)
         self._canary = self._canary.plus(window)
         self._router, self._answers = self._router.plus(window), self._answers.plus(window)
-        self._latency_seen = self._latency_seen.plus(window, self.policy.latency_quantile)
+        self._latency_seen = self._latency_seen.plus(window, self.policy)
         return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
@@ -232,7 +232,8 @@ class CanaryJudge:
 
     def _unfinished(self) -> str | None:
         """Return what is not over yet, or not seen, and so passes nothing."""
-        return self._answers.doubt(self.policy.latency_margin_percent) or self._latency_seen.doubt()
+        waits = self._answers.doubt(self.policy.latency_margin_percent)
+        return waits or self._latency_seen.doubt(self.policy)
 
     def _rests_on_replays(self) -> bool:
         """Return whether users alone have sent too little to tell."""

@@ -137,4 +137,5 @@ def _step(verdict: Verdict) -> tuple[int | None, float]:
 def _counts(revision: str, sample: Sample) -> str:
     errors, requests = sample.errors, sample.requests
     share = f" ({number(100 * errors / requests)} %)" if requests else ""
-    return f"{revision} {errors:,} errors in {requests:,} requests{share}"
+    unanswered = f", {sample.unanswered:,} of them never answered" if sample.unanswered else ""
+    return f"{revision} {errors:,} errors in {requests:,} requests{share}{unanswered}"

@@ -8,18 +8,21 @@ None of this may go backwards: who is lost stays lost, and a request that was co
 all was too late. So what is reported is the highest that was seen so far. That makes a gauge which is read a moment
 before or after a counter harmless (it is never summed up, reading after reading), and counts nobody twice: the requests
 that count are *answered or lost or overdue*, the failures among them *answered with an error or lost or overdue*, and a
-request moves from one of these to another without changing the sum.
+request moves from one of these to another without changing the sum. And as the counters of one page are read one after
+the other, a few requests that began and ended in between look lost: at a high rate so many are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from include.model_release.metrics.values import check_moment, checked_count, unusable
 
-Marks = tuple[tuple[float, int], ...]
+Mark = tuple[float, int, int]
+# The counters of one page are read within this time.
+READ_WITHIN_S = 0.005
 # Marks of what had begun are kept so close, as a share of the limit.
 _SPACING = 0.1
 
@@ -38,7 +41,7 @@ class RequestFlow:
     :param settled: the most that were over or overdue at once.
     :param failed: the most that failed or were lost or overdue at once.
     :param unanswered: the most that were lost or overdue at once.
-    :param marks: moments (unix seconds) with what of `timed_begun` had begun by then.
+    :param marks: moments (unix seconds) with what of `timed_begun` and of `begun` had begun by then.
     :raises MetricsUnavailableError: a count is none.
     """
 
@@ -51,7 +54,7 @@ class RequestFlow:
     settled: int = 0
     failed: int = 0
     unanswered: int = 0
-    marks: Marks = ()
+    marks: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
@@ -66,30 +69,29 @@ class RequestFlow:
         :param errors: those with an error.
         :param before: an earlier flow of the same process; None: there is none, or the process was started anew.
         """
-        marks = _thinned(
-            {*((moment, self.timed_begun),), *self.marks, *(before.marks if before else ())}, self.limit_s
-        )
-        unanswered = self.lost + self._overdue(moment, marks)
-        known = (
-            (0, 0, 0)
-            if before is None
-            else (
-                before.settled,
-                before.failed,
-                before.unanswered,
-            )
-        )
+        now: Mark = (moment, self.timed_begun, self.begun)
+        marks = _thinned({now, *self.marks, *(before.marks if before else ())}, self.limit_s)
+        unanswered = max(0, self.lost - self._read_apart(moment, marks)) + self._overdue(moment, marks)
+        # One that was laid over an earlier one already knows more than a single look does.
+        earlier = [one for one in (before, self if len(self.marks) > 1 else None) if one is not None]
         return replace(
             self,
-            settled=max(known[0], self.settled, requests + unanswered),
-            failed=max(known[1], self.failed, errors + unanswered),
-            unanswered=max(known[2], self.unanswered, unanswered),
+            settled=max([requests + unanswered, *(one.settled for one in earlier)]),
+            failed=max([errors + unanswered, *(one.failed for one in earlier)]),
+            unanswered=max([unanswered, *(one.unanswered for one in earlier)]),
             marks=marks,
         )
 
-    def _overdue(self, moment: float, marks: Marks) -> int:
+    def _read_apart(self, moment: float, marks: Sequence[Mark]) -> int:
+        """Return how many began, at the present rate, while the counters were read."""
+        earlier = [(at, begun) for at, _, begun in marks if at < moment]
+        return (
+            int(READ_WITHIN_S * (self.begun - earlier[-1][1]) / (moment - earlier[-1][0])) if earlier else 0
+        )
+
+    def _overdue(self, moment: float, marks: Sequence[Mark]) -> int:
         """Return how many at least have been active for longer than the limit."""
-        earlier = [begun for at, begun in marks if at <= moment - self.limit_s]
+        earlier = [timed for at, timed, _ in marks if at <= moment - self.limit_s]
         return max(0, self.timed_active - (self.timed_begun - max(earlier))) if earlier else 0
 
     def plus(self, other: RequestFlow) -> RequestFlow:
@@ -107,8 +109,11 @@ class RequestFlow:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> RequestFlow:
         """Rebuild a flow from `to_dict`'s form."""
-        marks = tuple((float(at), checked_count("a mark", begun)) for at, begun in value["marks"])
-        for at, _ in marks:
+        marks = tuple(
+            (float(at), checked_count("a mark", timed), checked_count("a mark", begun))
+            for at, timed, begun in value["marks"]
+        )
+        for at, _, _ in marks:
             check_moment("a mark", at)
         counts = {name: int(value[name]) for name in _COUNTS}
         return cls(**counts, limit_s=float(value["limit_s"]), marks=marks)
@@ -117,7 +122,7 @@ class RequestFlow:
 _COUNTS = ("begun", "active", "lost", "timed_begun", "timed_active", "settled", "failed", "unanswered")
 
 
-def _thinned(marks: set[tuple[float, int]], limit_s: float) -> Marks:
+def _thinned(marks: set[Mark], limit_s: float) -> tuple[Mark, ...]:
     """Return the marks that are needed: of those older than the limit the newest, and of the others some."""
     ordered = sorted(marks)
     newest = ordered[-1][0]

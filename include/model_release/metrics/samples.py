@@ -183,7 +183,7 @@ class SeriesReading:
     at: float
     counters: Counters
     process: str = ""
-    earlier: tuple[tuple[float, Counters], ...] = ()
+    earlier: tuple[tuple[float, Counters], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         check_moment("a series", self.at)

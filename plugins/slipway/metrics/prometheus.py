@@ -101,7 +101,7 @@ class PrometheusMetricsHook(BaseHook):
         queries = self.queries.filled({**self.values, "revision": revision})
         asked = (queries.requests, queries.errors, queries.latency)
         flow = (queries.begun, queries.retried, queries.active)
-        requests, errors, latency, *of_flow = await asyncio.gather(
+        requests, errors, latency, begun, retried, active = await asyncio.gather(
             *(self._series(session, kind, now) for kind in (*asked, *flow))
         )
         data = RevisionData(
@@ -114,7 +114,9 @@ class PrometheusMetricsHook(BaseHook):
             latency if queries.latency else None,
             queries.latency_unit,
             queries,
-            FlowData(*of_flow, queries, self.unanswered_after_s, self.source) if queries.active else None,
+            FlowData(begun, retried, active, queries, self.unanswered_after_s, self.source)
+            if queries.active
+            else None,
         )
         if data.is_fresh or not queries.watched:
             return data.reading()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.queries import QuerySet
 from include.model_release.metrics.request_flow import RequestFlow
 from include.model_release.metrics.samples import Counters, SeriesReading
-from slipway.metrics.prometheus_series import RawSeries, labels_text, whole_count
+from slipway.metrics.prometheus_answer import RawSeries, labels_text, whole_count
 
 Labels = Mapping[str, str]
 
@@ -71,19 +71,25 @@ class FlowData:
         )
         if not begun:
             return None
-        moments = set[float].intersection(*(set(one) for one in (*begun, *retried, *active)))
-        if not moments:
-            return None
+        shared = set[float].intersection(*(set(one) for one in (*begun, *retried, *active)))
         is_timed = not self._may_stream(labels)
-        parts = []
-        for at in sorted(moments):
-            then = [_at(one, at) for one in answers]
-            counts = sum(one.requests for one in then), sum(one.errors for one in then)
+        shown = [dict(one.moments) for one in answers]
+        parts: list[tuple[float, Counters]] = []
+        for at in sorted(shared):
             sums = [
                 sum(whole_count(one[at], labels_text(labels), self.source) for one in kind)
                 for kind in (begun, retried, active)
             ]
-            parts.append((at, Counters(*counts, flow=self._flow(sums, counts[0], is_timed=is_timed))))
+            then = [one.get(at, _NONE) for one in shown]
+            counts = sum(one.requests for one in then), sum(one.errors for one in then)
+            counters = Counters(*counts, flow=self._flow(sums, counts[0], is_timed=is_timed))
+            if parts and _came_between(
+                parts[-1][1], counters, is_answered=any(one is not _NONE for one in then)
+            ):
+                continue
+            parts.append((at, counters))
+        if not parts:
+            return None
         process = answers[0].process if answers else labels_text(labels)
         return SeriesReading(*parts[-1], process, tuple(parts[:-1]))
 
@@ -108,7 +114,15 @@ def _bare(labels: Labels) -> dict[str, str]:
     return {label: value for label, value in labels.items() if label != "__name__"}
 
 
-def _at(series: SeriesReading, at: float) -> Counters:
-    """Return what a series of answers had counted at a moment; before its first sample it had counted nothing."""
-    earlier: Iterable[Counters] = [counters for moment, counters in series.moments if moment <= at]
-    return [Counters(0, 0), *earlier][-1]
+def _came_between(before: Counters, counters: Counters, *, is_answered: bool) -> bool:
+    """Return whether a scrape came in between two queries: what began is seen, and the answers are not.
+
+    All of one process is scraped at once. Where it had answered and shows no answers, it was started anew, and then
+    less began than before.
+    """
+    if is_answered or not before.requests or before.flow is None or counters.flow is None:
+        return False
+    return counters.flow.begun >= before.flow.begun
+
+
+_NONE = Counters(0, 0)

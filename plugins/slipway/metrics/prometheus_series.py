@@ -1,98 +1,36 @@
-"""What Prometheus answers, taken apart: raw samples of each series, and a revision's reading made of them."""
+"""A revision's reading, made of the raw samples of its series."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.needed_labels import code_labels, lacks_status, unseen_errors
 from include.model_release.metrics.queries import LatencyUnit, QuerySet
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+from slipway.metrics.prometheus_answer import (
+    RawSeries,
+    Samples,
+    labels_text,
+    parse_answer,
+    parse_series,
+    shortened,
+    unusable_answer,
+    whole_count,
+)
+from slipway.metrics.prometheus_flow import FlowData
 
-if TYPE_CHECKING:
-    from slipway.metrics.prometheus_flow import FlowData
+__all__ = ["RawSeries", "RevisionData", "parse_answer", "parse_series", "shared_series"]
 
 # Envoy shows its histograms later than its counters: by its flush, of 5 s unless told otherwise, and a scrape.
 LATENCY_GRACE_S = 15.0
 _IN_MS: Mapping[LatencyUnit, float] = {"ms": 1.0, "s": 1000.0}
-_TEXT_LIMIT = 300
 # By these the copies of one series differ where several equal servers scrape one process.
 REPLICA_LABELS = frozenset(
     {"prometheus_replica", "__replica__", "replica", "thanos_replica", "receive_replica"}
 )
-
-Samples = Mapping[float, float]
-
-
-@dataclass(frozen=True)
-class RawSeries:
-    """One series as it was scraped: its labels, and its values by the moment of the scrape (unix seconds)."""
-
-    labels: Mapping[str, str]
-    samples: Samples
-
-    @property
-    def key(self) -> str:
-        """The name of the series; the buckets of one histogram share theirs."""
-        return labels_text({label: value for label, value in self.labels.items() if label != "le"})
-
-    @property
-    def newest(self) -> float:
-        """The moment of the newest sample."""
-        return max(self.samples)
-
-
-def parse_answer(body: bytes, source: str) -> Any:
-    """The `data` of an answer of the HTTP API.
-
-    :param source: who answered; errors name it.
-    :raises MetricsUnavailableError: it is no such answer, says that the query failed, or that parts are lacking.
-    """
-    try:
-        answer = json.loads(body)
-        status = answer["status"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise _unusable(source, "text that is no answer of Prometheus's HTTP API") from None
-    if status != "success":
-        raise MetricsUnavailableError(
-            f"{source} refused a query",
-            expected="the samples that were asked for",
-            found=_short(f"{answer.get('errorType')}: {answer.get('error')}"),
-            remedy="print the queries (python -m include.model_release.metrics) and try them there",
-        )
-    if answer.get("warnings"):
-        # So Thanos and Mimir say that a part of their stores did not answer.
-        raise MetricsUnavailableError(
-            f"{source} gave a partial answer",
-            expected="an answer without warnings",
-            found=_short(str(answer["warnings"])),
-            remedy="a part of the counts is not the count: see to what it warns of",
-        )
-    return answer.get("data")
-
-
-def parse_series(data: Any, source: str) -> list[RawSeries]:
-    """The series of a query for a range; series without a sample in it are none.
-
-    :raises MetricsUnavailableError: the data are of another kind.
-    """
-    try:
-        if data["resultType"] != "matrix":
-            raise _unusable(source, f"a {data['resultType']}, not samples over a range")
-        found = []
-        for one in data["result"]:
-            if one.get("histograms"):
-                raise _unusable(source, "a native histogram; ask for the buckets of a classic one (…_bucket)")
-            samples = {float(at): float(value) for at, value in one["values"]}
-            if samples:
-                found.append(RawSeries({str(k): str(v) for k, v in one["metric"].items()}, samples))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise _unusable(source, "data that are not as the API describes them") from None
-    return found
 
 
 @dataclass(frozen=True)
@@ -171,7 +109,7 @@ class RevisionData:
             raise MetricsUnavailableError(
                 f"{self.source} cannot show errors of the revision {self.revision!r}",
                 expected="series by which errors are told from other requests",
-                found=_short(hidden),
+                found=shortened(hidden),
                 remedy="keep the label when it is relabelled or aggregated, or ask for other series "
                 "(`rollout.metrics.overrides`); a counter of errors must be there from the start, with 0",
             )
@@ -185,7 +123,7 @@ class RevisionData:
             # Rounded: 0.07 s are 70 ms, not 70.00000000000001.
             return round(float(series.labels["le"]) * _IN_MS[self.latency_unit], 6)
         except (KeyError, ValueError):
-            raise _unusable(self.source, f"a bucket without a bound: {_short(series.key)}") from None
+            raise unusable_answer(self.source, f"a bucket without a bound: {shortened(series.key)}") from None
 
     def _lacking(self, kind: str, series: Iterable[RawSeries]) -> MetricsUnavailableError:
         newest = max((one.newest for one in series), default=None)
@@ -218,7 +156,7 @@ class _Counting:
             known = parts.get(part, {})
             # A bound may be written in two ways, one after the other: 10 and 10.0.
             if known and (isinstance(part, str) or known.keys() & series.samples.keys()):
-                raise _unusable(self._source, f"one series for two queries: {_short(series.key)}")
+                raise unusable_answer(self._source, f"one series for two queries: {shortened(series.key)}")
             parts[part] = {**known, **series.samples}
 
     def series(self) -> dict[str, SeriesReading]:
@@ -233,9 +171,9 @@ class _Counting:
                 {label: value for label, value in labels.items() if label not in REPLICA_LABELS}
             )
             if seen.setdefault(bare, key) != key:
-                raise _unusable(
+                raise unusable_answer(
                     self._source,
-                    f"two copies of one series: {_short(seen[bare])} and {_short(key)}",
+                    f"two copies of one series: {shortened(seen[bare])} and {shortened(key)}",
                     "the samples of one Prometheus of several equal ones (deduplication switched on)",
                 )
 
@@ -251,7 +189,9 @@ class _Counting:
         # A scrape may come in between two queries, or one part of it after another.
         shared = set[float].intersection(*(set(samples) for samples in parts.values()))
         if not shared:
-            raise _unusable(self._source, f"parts of one series without a common moment: {_short(key)}")
+            raise unusable_answer(
+                self._source, f"parts of one series without a common moment: {shortened(key)}"
+            )
         moments = [(at, self._counters(key, parts, at)) for at in sorted(shared)]
         return SeriesReading(*moments[-1], self._process(self._labels[key]), tuple(moments[:-1]))
 
@@ -259,7 +199,7 @@ class _Counting:
         values = {part: whole_count(samples[at], key, self._source) for part, samples in parts.items()}
         bounds = sorted(part for part in values if isinstance(part, float))
         if bounds and bounds[-1] != math.inf:
-            raise _unusable(self._source, f'a histogram without its bucket le="+Inf": {_short(key)}')
+            raise unusable_answer(self._source, f'a histogram without its bucket le="+Inf": {shortened(key)}')
         buckets, below = {}, 0
         # Nothing takes no time: what lies at 0 belongs to the next bucket.
         for bound in (one for one in bounds if one > 0):
@@ -276,30 +216,3 @@ def shared_series(readings: Mapping[str, Reading]) -> str | None:
             return min(shared)
         seen |= reading.series.keys()
     return None
-
-
-def whole_count(value: float, key: str, source: str) -> int:
-    """Return a sample as a count; raise `MetricsUnavailableError` where it is none."""
-    if not math.isfinite(value) or value < 0 or value != int(value):
-        raise _unusable(source, f"{value} for {_short(key)}", "a count, whole and not negative")
-    return int(value)
-
-
-def _unusable(
-    source: str, found: str, expected: str = "samples of counters over a range"
-) -> MetricsUnavailableError:
-    return MetricsUnavailableError(
-        f"{source} gave an answer that cannot be used",
-        expected=expected,
-        found=found,
-        remedy="print the queries (python -m include.model_release.metrics) and look at their answers",
-    )
-
-
-def labels_text(labels: Mapping[str, str]) -> str:
-    """Return labels as one text, the same for the same ones."""
-    return ",".join(f"{label}={labels[label]}" for label in sorted(labels))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 1]}…"

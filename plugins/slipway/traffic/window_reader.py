@@ -95,6 +95,9 @@ class WindowReader:
             window = self._between(self.readings, reading)
             if window is not None:
                 self.readings = reading
+                if window.candidate.errors:
+                    # A request that is never answered shows in no reading by itself.
+                    self.first_bad_at = self.first_bad_at or datetime.now(UTC)
                 return window
             if time.monotonic() > ends + SAME_DATA_LIMIT_S:
                 self.no_data_reason = f"the source has shown nothing new for {SAME_DATA_LIMIT_S:.0f} s"

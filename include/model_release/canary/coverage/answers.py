@@ -28,8 +28,10 @@ from include.model_release.written_numbers import number
 
 # How likely it is, at most, that a candidate that answers as stable does is said to answer nobody.
 NONE_ANSWERED_ALPHA = 1e-4
-# Windows without a request of the candidate before it is said that nobody is seen: one may have been a pause.
-_SILENT_WINDOWS = 2
+# Windows, and seconds, without a request of the candidate before it is said that nobody is seen: it may be a pause.
+_SILENT_WINDOWS, _SILENT_S = 2, 5.0
+# How long a request whose client still waits was active at least before it is said to hang.
+_WAITING_S = 2.5
 # The same for more active requests than normal, which only delays a pass.
 ACTIVE_ALPHA = 1e-2
 # Tolerated factor between the candidate's active requests and stable's, beside the margin of latency.
@@ -42,20 +44,23 @@ _TOLERATED_ANSWERS = 0.5
 class Answers:
     """What the windows so far say of answers, from users' requests alone.
 
-    The first six are of the windows in a row in which the candidate answered nobody: its requests that began before
+    The first seven are of the windows in a row in which the candidate answered nobody: their length, less that of the
+    first; its requests that began before
     the last of them and are active, those that began in it, all that began, those that were given up, and what stable
-    did meanwhile. The next two are of the windows in a row in which no request of the candidate was seen at all. Then
+    did meanwhile. The next three are of the windows in a row in which no request of the candidate was seen at all. Then
     follow sums over windows of what began and what was active at their ends, for stable, and the same of the
     candidate's last window.
     """
 
     is_begun: bool = False
+    unanswered_s: float = 0.0
     waiting: int = 0
     began_last: int = 0
     began: int = 0
     given_up: int = 0
     stable_began: int = 0
     stable_answered: int = 0
+    silent_s: float = 0.0
     silent_windows: int = 0
     silent_stable: int = 0
     stable_flow: int = 0
@@ -71,7 +76,11 @@ class Answers:
         :raises TypeError: there is one of another name.
         """
         counts = {name: count for name, count in value.items() if name != "is_begun"}
-        if any(not isinstance(one, int) or isinstance(one, bool) or one < 0 for one in counts.values()):
+        kinds = {name: int | float if name.endswith("_s") else int for name in counts}
+        if any(
+            not isinstance(one, kinds[name]) or isinstance(one, bool) or not 0 <= one < math.inf
+            for name, one in counts.items()
+        ):
             raise ValueError(f"{counts}: not numbers from 0")
         return cls(is_begun=bool(value["is_begun"]), **counts)
 
@@ -81,7 +90,7 @@ class Answers:
 
     def next_step(self) -> Answers:
         """Return what is known when a step begins: its first window may have begun at the weight before."""
-        return replace(self, is_begun=False, silent_windows=0, silent_stable=0)
+        return replace(self, is_begun=False, silent_s=0.0, silent_windows=0, silent_stable=0)
 
     def plus(self, window: Window) -> Answers:
         """Return the counts with one more window; replayed requests say nothing of users'."""
@@ -96,16 +105,26 @@ class Answers:
             candidate_flow=_began(candidate),
             candidate_active=candidate.active or 0,
         )
-        return known._unanswered(stable, candidate)._silent(stable, candidate, first=not self.is_begun)
+        return known._unanswered(window)._silent(window, first=not self.is_begun)
 
-    def _unanswered(self, stable: Sample, candidate: Sample) -> Answers:
+    def _unanswered(self, window: Window) -> Answers:
+        stable, candidate = window.stable, window.candidate
         if candidate.begun is None or _answered(candidate):
-            return replace(
-                self, waiting=0, began_last=0, began=0, given_up=0, stable_began=0, stable_answered=0
+            nothing = Answers()
+            names = (
+                "unanswered_s",
+                "waiting",
+                "began_last",
+                "began",
+                "given_up",
+                "stable_began",
+                "stable_answered",
             )
+            return replace(self, **{name: getattr(nothing, name) for name in names})
         # Those that have just begun may be answered soon; those of the window before had this one for it.
         return replace(
             self,
+            unanswered_s=self.unanswered_s + (window.seconds if self.began else 0.0),
             waiting=min(self.waiting + self.began_last, candidate.active or 0),
             began_last=candidate.begun,
             began=self.began + max(candidate.begun, candidate.requests),
@@ -114,13 +133,15 @@ class Answers:
             stable_answered=self.stable_answered + _answered(stable),
         )
 
-    def _silent(self, stable: Sample, candidate: Sample, *, first: bool) -> Answers:
+    def _silent(self, window: Window, *, first: bool) -> Answers:
+        candidate = window.candidate
         if first or candidate.begun is not None or candidate.requests:
-            return replace(self, silent_windows=0, silent_stable=0)
+            return replace(self, silent_s=0.0, silent_windows=0, silent_stable=0)
         return replace(
             self,
+            silent_s=self.silent_s + window.seconds,
             silent_windows=self.silent_windows + 1,
-            silent_stable=self.silent_stable + stable.requests,
+            silent_stable=self.silent_stable + window.stable.requests,
         )
 
     def failure(self, weight: int | None, latency_margin_percent: float) -> str | None:
@@ -129,7 +150,8 @@ class Answers:
         :param weight: of the step, in percent; None: no step was begun.
         :param latency_margin_percent: how much slower the candidate may be.
         """
-        waits = self._is_unusual(latency_margin_percent, NONE_ANSWERED_ALPHA)
+        is_old = self.unanswered_s >= _WAITING_S
+        waits = is_old and self._is_unusual(latency_margin_percent, NONE_ANSWERED_ALPHA)
         # What is overdue is among both.
         unanswered = min(self.began, self.given_up + (self.waiting if waits else 0))
         if unanswered and self.stable_began:
@@ -139,7 +161,8 @@ class Answers:
                     f"The candidate fails: it answers nobody. {unanswered} of its requests began and none was "
                     f"answered; stable answered {self.stable_answered} of {self.stable_began} meanwhile."
                 )
-        if self.silent_windows >= _SILENT_WINDOWS and surely_misses(weight, self.silent_stable):
+        is_silent = self.silent_windows >= _SILENT_WINDOWS and self.silent_s >= _SILENT_S
+        if is_silent and surely_misses(weight, self.silent_stable):
             return (
                 f"The candidate fails: it answers nobody, or is sent nobody. At weight {weight} % no request of it was "
                 f"seen in {self.silent_windows} windows, {self.silent_stable} of stable's were. The metrics source "

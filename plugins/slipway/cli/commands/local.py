@@ -61,6 +61,8 @@ def lint(
 ) -> None:
     """Check release files: each fault with its line, and for an unknown key the nearest one.
 
+    A note says what the metrics source of the canary does not see.
+
     With --model and --golden also whether the model can be asked that golden set, before anything is uploaded. The
     tensors of an ONNX file are read with the library onnx (the extra `init`); those of other formats cannot be told.
     Exit code: 0 all are well; 2 one is not.

@@ -64,6 +64,20 @@ def test_open_streams_are_never_overdue() -> None:
     assert samples(looks[-1], (100.0, counters(10, 0, 7, streams=7)))[0].unanswered == 3
 
 
+def test_requests_that_end_while_the_page_is_read_are_not_lost() -> None:
+    """At 4,000 a second twenty began and were answered between the reading of two counters; at 40 none were."""
+    fast = samples(
+        (0, counters(0, 0, 0)), (10, counters(40_000, 39_970, 10)), (20, counters(80_000, 79_980, 0))
+    )
+    assert [one.unanswered for one in fast] == [0, 0]
+    slow = samples((0, counters(0, 0, 0)), (10, counters(400, 380, 10)))
+    assert [one.unanswered for one in slow] == [10]
+    # What is really lost adds up, and no more than that is left out of it in all.
+    gone = [counters(40_000 * at, 40_000 * at - 100 * at, 0) for at in range(1, 6)]
+    found = samples((0, counters(0, 0, 0)), *((10.0 * at, one) for at, one in enumerate(gone, start=1)))
+    assert sum(one.unanswered for one in found) == 500 - 20
+
+
 def test_a_late_error_is_one_error() -> None:
     """The router's own timeout ends what was overdue already: that is the same failure."""
     looks = [(float(at), counters(10, 0, 10)) for at in range(0, 31, 10)]

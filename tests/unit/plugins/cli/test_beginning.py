@@ -187,6 +187,21 @@ def test_lint_names_each_fault_with_its_line(call: Call, home: Path) -> None:
     assert [(one["model"], one["error"]) for one in found] == [("pets", None)]
 
 
+def test_lint_says_what_the_metrics_source_does_not_see(call: Call, home: Path) -> None:
+    """Before a release one knows which errors its canary would not see; that is no fault."""
+    (home / "pets.yaml").write_text(
+        "model: pets\nsource: {format: onnx}\nrollout: {metrics: {source: prometheus, queries: knative}}\n"
+    )
+    called = call("lint", "pets.yaml")
+    assert called.code == 0
+    assert (
+        "pets.yaml: note: the canary's metrics source (`prometheus`, `knative`) does not see: gRPC errors, requests "
+        "that their clients gave up, requests that hang, errors inside streams"
+    ) in called.out
+    (found,) = json.loads(call("lint", "pets.yaml", "-o", "json").out)["files"]
+    assert len(found["notes"]) == 1
+
+
 def test_lint_holds_the_files_name_against_its_model(call: Call, home: Path) -> None:
     """A release file under another model's name is found by nobody."""
     (home / "pets.yaml").write_text("model: birds\nsource: {format: onnx}\n")

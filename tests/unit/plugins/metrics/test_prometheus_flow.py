@@ -84,6 +84,24 @@ def test_each_process_is_reset_by_itself(connect: Connect, prometheus: Prometheu
     assert (found.unanswered, found.begun, found.active) == (10 + 2, 40 + 30 + 100, 3)
 
 
+def test_a_code_of_the_process_before_is_none_of_the_new_one(
+    connect: Connect, prometheus: Prometheus
+) -> None:
+    """After a restart there is no error yet; those of the process before are still in the range, and counted once."""
+    old = series("rq", (45, "40"), (31, "50"), rev="new", instance="a:9901", kind="http", code="503")
+    before = [*router([(45, 140, 0, 0, 100), (31, 150, 0, 0, 100)]), old]
+    after = [*router([(31, 150, 0, 0, 100), (15, 4, 0, 0, 4), (1, 9, 0, 0, 9)]), old]
+    assert counted(connect(), prometheus, before, after) == Sample(9, 0, {}, 0, begun=9, active=0)
+
+
+def test_a_scrape_between_two_queries_is_not_a_loss(connect: Connect, prometheus: Prometheus) -> None:
+    """What began is seen a scrape later than what was answered: that scrape waits for the next reading."""
+    before = router([(45, 90, 0, 0, 90), (31, 100, 0, 0, 100)])
+    after = router([(31, 100, 0, 0, 100), (15, 150, 0, 0, 150), (1, 200, 0, 0, 200)])
+    after[3]["values"].pop()
+    assert counted(connect(), prometheus, before, after) == Sample(50, 0, {}, 0, begun=50, active=0)
+
+
 @pytest.mark.parametrize(("kind", "overdue"), [("http", 8), ("grpc", 0)])
 def test_an_open_call_that_may_be_a_stream_has_no_age(
     kind: str, overdue: int, connect: Connect, prometheus: Prometheus

@@ -93,8 +93,20 @@ def test_a_candidate_that_falls_silent_is_a_fail() -> None:
     judged = judge(weight=50)
     for _ in range(30):
         judged.observe(window((250, 0), (250, 0)))
-    assert judged.observe(window((250, 0), (0, 0))).status == "pass"
-    assert judged.observe(window((250, 0), (0, 0))).status == "fail"
+    assert judged.observe(window((250, 0), (0, 0), 3.0)).status == "pass"
+    assert judged.observe(window((250, 0), (0, 0), 3.0)).status == "fail"
+
+
+def test_a_pause_is_no_silence() -> None:
+    """With short windows two of them without a request may be a pause of the server's: that fails nobody."""
+    judged = judge(weight=50)
+    for _ in range(30):
+        judged.observe(window((250, 0), (250, 0)))
+    for _ in range(4):
+        assert judged.observe(window((250, 0), (0, 0), 1.0)).status != "fail"
+    hanging = judge(weight=50)
+    hanging.observe(seen(flow(50, 50), flow(50, 0, 50), seconds=1.0))
+    assert hanging.observe(seen(flow(50, 50), flow(50, 0, 100), seconds=1.0)).status == "inconclusive"
 
 
 def test_where_the_source_shows_that_none_began_it_is_the_router() -> None:

@@ -65,7 +65,7 @@ def test_the_lacking_histogram_is_named() -> None:
     for _ in range(3):
         verdict = found.observe(Window(10.0, Sample(400, 0, STABLE), Sample(100, 0)))
     assert verdict.status == "inconclusive"
-    assert "shows no latency of the candidate" in verdict.reason
+    assert "shows the latency of 0 of 300 answers of the candidate in this step" in verdict.reason
 
 
 def test_a_source_without_any_latency_is_not_held_up() -> None:
@@ -74,6 +74,31 @@ def test_a_source_without_any_latency_is_not_held_up() -> None:
     for _ in range(3):
         verdict = found.observe(Window(10.0, Sample(400, 0), Sample(100, 0)))
     assert verdict.status == "pass"
+
+
+def test_a_histogram_may_come_later_than_the_counts() -> None:
+    """At 99 % stable has an answer now and then, whose latency shows a window later: that holds nothing up."""
+    found, quick = judge(weight=99), histogram([15.0] * 400, FINE)
+    nothing = dict.fromkeys(FINE, 0)
+    for number in range(12):
+        stable = Sample(
+            20 if number == 0 else number % 2, 0, histogram([15.0] * 20, FINE) if number == 0 else nothing
+        )
+        verdict = found.observe(Window(10.0, stable, Sample(400, 0, quick)))
+    assert "Latency was not compared" not in verdict.reason
+
+
+def test_a_ceiling_above_the_last_bound_is_not_taken_for_kept() -> None:
+    """Answers above the last bound may be above the ceiling or not; where there are none, it is kept."""
+    late = histogram([15.0] * 300 + [3000.0] * 100, FINE)
+    for candidate, told in ((late, True), (STABLE, False)):
+        found = judge(
+            weight=50, latency_ceiling_ms=2000.0, latency_quantile=0.9, latency_margin_percent=1000.0
+        )
+        for _ in range(3):
+            verdict = found.observe(Window(10.0, Sample(400, 0, late), Sample(400, 0, candidate)))
+        assert ("whether they keep the ceiling of 2000 ms cannot be told" in verdict.reason) is told
+        assert (verdict.status == "pass") is not told
 
 
 def test_bounds_that_differ_little_are_compared() -> None:
