@@ -91,9 +91,7 @@ def _revision(one: Revision, metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write(
-    store: Store, predictor: Predictor, service: Mapping[str, Any], *, is_routed: bool
-) -> None:
+def write(store: Store, predictor: Predictor, service: Mapping[str, Any], *, is_routed: bool) -> None:
     """Have the Knative Service and its revisions in the store; what did not change stays as it is."""
     wanted = knative_service(predictor, service, is_routed=is_routed)
     metadata = wanted["metadata"]
