@@ -41,6 +41,13 @@ STABLE_VERSION = 1
 DRIVE_LIMIT_S = 60.0
 
 
+class LabTrigger(CanaryStepTrigger):
+    """The trigger of a canary that no release has begun: there is no record to ask."""
+
+    def _permit(self, parts: ReleaseContext) -> Callable[[int], None]:
+        return lambda weight: None
+
+
 @dataclass(frozen=True)
 class StepEnd:
     """How a canary step ended: what the plan decided by which verdict, after how many windows.
@@ -177,7 +184,7 @@ class LabModel:
         while event["decision"] == "continue":
             # As the operator does it: after each report the watch is made anew.
             state = WatchState(secrets.token_hex(8), event["judge"], event["elapsed_s"])
-            trigger = CanaryStepTrigger(
+            trigger = LabTrigger(
                 release=release_run.model_dump(mode="json"),
                 step=0,
                 hold=False,

@@ -16,7 +16,7 @@ from include.kubernetes_objects import ObjectKind
 from include.kubernetes_objects.client import KubernetesObjects, without_retries
 from include.model_release.errors import ClusterUnavailableError, SpecError
 from include.model_release.rollout import lease
-from include.model_release.rollout.fields import deployment_mode
+from include.model_release.rollout.fields import FIELD_MANAGER, deployment_mode
 
 # Nobody is there to correct an object: one that the API server refuses is tried again, as all else.
 _SERVICES = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
@@ -50,6 +50,7 @@ class Cluster:
             api,
             refused_remedy="check the guard's rights and KServe's installation",
             away_remedy="check the API server and the way to it",
+            field_manager=FIELD_MANAGER,
         )
         self._namespaces = namespaces
 

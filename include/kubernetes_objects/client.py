@@ -60,14 +60,18 @@ class KubernetesObjects:
     :param api: a client that does not ask again by itself, see `without_retries`.
     :param refused_remedy: what to check where the API answers with an error.
     :param away_remedy: what to check where it does not answer.
+    :param field_manager: under which name the API server keeps what was changed, in `metadata.managedFields`.
     """
 
-    def __init__(self, api: ApiClient, *, refused_remedy: str, away_remedy: str) -> None:
+    def __init__(
+        self, api: ApiClient, *, refused_remedy: str, away_remedy: str, field_manager: str = "slipway"
+    ) -> None:
         self._custom = CustomObjectsApi(api)
         self._core = CoreV1Api(api)
         self._authorization = AuthorizationV1Api(api)
         self._refused_remedy = refused_remedy
         self._away_remedy = away_remedy
+        self._field_manager = field_manager
 
     def read(self, kind: ObjectKind, namespace: str, name: str) -> dict[str, Any] | None:
         """Return the object as the API gives it; None: there is none of this name."""
@@ -135,6 +139,7 @@ class KubernetesObjects:
                         *_collection(kind, namespace),
                         name,
                         dict(body),
+                        field_manager=self._field_manager,
                         _request_timeout=WRITE_TIMEOUT_S if limit_s is None else (CONNECT_LIMIT_S, limit_s),
                     )
                 )

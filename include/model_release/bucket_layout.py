@@ -12,6 +12,7 @@ from include.model_release.identifiers import (
     MODEL_NAME_LIMIT,
     is_dns_label,
     parse_version,
+    run_folder,
     validate_model_name,
 )
 
@@ -85,8 +86,7 @@ def repository_paths(model: str, version: int, model_file: str = "model.onnx") -
 
 def evidence_prefix(model: str, version: int, release_id: str) -> str:
     """Return where a release's reports go; one folder a release, so that none replaces another's."""
-    folder = re.sub(r"[^A-Za-z0-9._-]", "-", release_id)
-    return f"{repository_paths(model, version).evidence}{folder}/"
+    return f"{repository_paths(model, version).evidence}{run_folder(release_id)}/"
 
 
 def tuning_id(run_id: str) -> str:
@@ -116,6 +116,11 @@ def parse_model_view_key(key: str) -> str | None:
 def live_key(model: str) -> str:
     """Return where the document of a model's canary lies, while it is watched."""
     return f"{LIVE_PREFIX}{validate_model_name(model)}.json"
+
+
+def watch_journal_key(model: str) -> str:
+    """Return where the watch of a model's canary keeps its journal: beside the records, where no pod may write."""
+    return f"records/{validate_model_name(model)}/canary-watch.json"
 
 
 def is_source_file(name: str) -> bool:

@@ -6,6 +6,7 @@ Standard library only, cheap to import.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Iterable
 from itertools import islice
@@ -16,6 +17,9 @@ from include.model_release.errors import UnknownModelError, VersionInvalidError
 MODEL_NAME_LIMIT = 50
 # Triton reads a version directory as a 64-bit signed number.
 VERSION_LIMIT = 2**63 - 1
+_IN_FOLDERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+# Airflow's own limit of an id is 250 characters; a key in S3 has 1024 bytes for all of it.
+_FOLDER_LIMIT = 400
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _VERSION = re.compile(r"[1-9][0-9]*")
@@ -126,3 +130,26 @@ def _why_not_a_name(name: object) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _in_folder(byte: int, before: int) -> str:
+    """Return what stands for a byte of an id; what comes before the first one counts as a dot."""
+    one = chr(byte)
+    stays = one in _IN_FOLDERS and not (chr(before) == "." and one in ".-")
+    return one if stays else f"~{byte:02x}"
+
+
+def run_folder(run_id: str) -> str:
+    """Return a run's id as the name of one folder: another id has another folder, and none leads out of its place.
+
+    Letters, digits, `_`, `-` and `.` stay; each byte of the rest is `~` and two hexadecimal digits. So are a first `-`
+    or `.`, and a `.` after another. Of a very long id the end is its digest.
+    """
+    content = run_id.encode("utf-8", "surrogatepass")
+    encoded = "".join(map(_in_folder, content, b"." + content))
+    if not encoded:
+        return "~"
+    if len(encoded) <= _FOLDER_LIMIT:
+        return encoded
+    digest = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{encoded[: _FOLDER_LIMIT - len(digest) - 2]}~~{digest}"

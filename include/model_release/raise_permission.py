@@ -19,7 +19,7 @@ from include.model_release.errors import (
     RaiseRefusedError,
     SlipwayError,
 )
-from include.model_release.four_eyes import is_other_person
+from include.model_release.four_eyes import are_two_people
 from include.model_release.record.requirements import Before, Requirements
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.lease import Lease
@@ -208,9 +208,12 @@ def _approval_of(before: Before, required: Requirements, state: ReleaseState) ->
         return f"{wanted}, of the manifest {state.verified_sha256}", "another one was approved"
     if not required.by_other:
         return None
-    if any(is_other_person(one.by, (state.triggered_by,)) for one in of_this):
+    if are_two_people((one.by for one in of_this), state.triggered_by):
         return None
-    return f"{wanted}, by another person than {state.triggered_by}", f"by {of_this[-1].by or 'nobody known'}"
+    found = f"by {of_this[-1].by or 'nobody known'}"
+    if not state.triggered_by:
+        return f"{wanted}, by two people, since no person has started the release", f"{found} alone"
+    return f"{wanted}, by another person than {state.triggered_by}", found
 
 
 def _step_missing(required: Requirements, wanted: Raise, state: ReleaseState) -> Lacking | None:

@@ -18,11 +18,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REASON_LIMIT = 500
+_BY_HAND = "manual"
 
 
 def triggered_by(context: Context) -> str | None:
-    """Return the name of the person who started the run; None where an event or a schedule did."""
-    return getattr(context.get("dag_run"), "triggering_user_name", None)
+    """Return the name of the person who started the run; None where an event, a schedule or another run did."""
+    dag_run = context.get("dag_run")
+    kind = getattr(dag_run, "run_type", _BY_HAND)
+    return person_of_run(getattr(dag_run, "triggering_user_name", None), kind)
+
+
+def person_of_run(name: object, run_type: object) -> str | None:
+    """Return who started a run by hand.
+
+    Airflow gives the runs of a `TriggerDagRunOperator` the name of who started the run that starts them, and those of a
+    backfill that of who asked for it: nobody has asked for these one by one.
+    """
+    by_hand = getattr(run_type, "value", run_type) == _BY_HAND
+    return str(name) if by_hand and name else None
 
 
 def stop_reason(context: Context) -> str:

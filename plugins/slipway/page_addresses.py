@@ -10,14 +10,12 @@ from typing import Literal
 from urllib.parse import quote
 
 from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.operations.layout import run_folder
+from include.model_release.identifiers import parse_version, run_folder, validate_model_name
 
 PREFIX = "/slipway"
 _NAME_LIMIT = 500
 # Of an evidence file: folders and names as the gates write them.
-_EVIDENCE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
-_FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,249}")
+_EVIDENCE_NAME = re.compile(r"[A-Za-z0-9_~][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 _BASE_URL = re.compile(r"https?://[^\s\"'<>\\]+")
 
 
@@ -85,6 +83,5 @@ def report_page(kind: Literal["gc", "revalidation"], run: str, name: str) -> str
 
     :param name: below the run's folder, such as `models/MODEL.html`.
     """
-    folder = run_folder(run)
     is_name = len(name) <= _NAME_LIMIT and _EVIDENCE_NAME.fullmatch(name)
-    return f"{pages_url()}/reports/{kind}/{folder}/{name}" if is_name and _FOLDER.fullmatch(folder) else ""
+    return f"{pages_url()}/reports/{kind}/{run_folder(run)}/{name}" if run and is_name else ""

@@ -6,6 +6,7 @@ from benchmarks.fuzz.target import Target
 from benchmarks.fuzz.targets import (
     configurations,
     evidence,
+    foreign_edits,
     golden_sets,
     intake,
     judges,
@@ -26,6 +27,7 @@ from benchmarks.fuzz.targets import (
 TARGETS: tuple[Target, ...] = (
     *configurations.TARGETS,
     *evidence.TARGETS,
+    *foreign_edits.TARGETS,
     *golden_sets.TARGETS,
     *intake.TARGETS,
     *judges.TARGETS,

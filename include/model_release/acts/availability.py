@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from include.model_release.acts.table import ActName
+from include.model_release.four_eyes import is_same_person
 from include.model_release.read_model.documents import (
     VERSIONS_LIMIT,
     FreezeLine,
@@ -226,7 +227,7 @@ def _approve(now: Situation) -> Availability:
 
 def four_eyes(now: Situation, started_by: str) -> Refused | None:
     """Return why who asks may not approve what that person has started."""
-    if now.by_other and now.person and now.person == started_by:
+    if now.by_other and is_same_person(now.person, started_by):
         return Refused(
             "You have started this release: another person must agree.", f"slipway approve {now.model}"
         )
@@ -259,11 +260,8 @@ def _unreject(now: Situation) -> Availability:
     again = f'slipway unreject {now.model} {now.version} --reason "…"'
     if line is None or line.rejection is None:
         return Refused(f"Version {now.version} is not rejected.", _look(now))
-    if (
-        now.by_other
-        and now.person
-        and now.person in (line.rejection.by, line.triggered_by, line.promoted_for)
-    ):
+    others = (line.rejection.by, line.triggered_by, line.promoted_for)
+    if now.by_other and any(is_same_person(now.person, one) for one in others):
         return Refused(
             "You have rejected this version, or have started its release: another person must lift that.",
             again,
@@ -288,7 +286,7 @@ def _override(now: Situation) -> Availability:
     held = "" if now.open is None else now.open.held
     if now.freezes is not None and not now.freezes and not held:
         return Refused(f"Nothing holds {now.model}.", _look(now))
-    own = next((one for one in now.freezes or () if now.person and one.by == now.person), None)
+    own = next((one for one in now.freezes or () if is_same_person(one.by, now.person)), None)
     if own is not None:
         return Refused(
             "You have written this freeze: another person must override it.",

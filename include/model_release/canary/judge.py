@@ -67,7 +67,8 @@ class CanaryJudge:
     """A fold over windows.
 
     `to_json` and `from_json` carry it over a restart without changing a later verdict. `unjudged` holds what users met
-    while nobody watched.
+    while nobody watched. `not_seen` is what the source of the windows cannot see, in words: whoever watches sets it,
+    and whoever reads of a pass is told.
     """
 
     def __init__(self, policy: AnalysisPolicy) -> None:
@@ -83,6 +84,7 @@ class CanaryJudge:
         self._tests = HypothesisTests(policy)
         self._replayed: GoldenReplayEvidence | None = None
         self._streamed: StreamedRequests | None = None
+        self.not_seen: tuple[str, ...] = ()
 
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
@@ -112,6 +114,8 @@ class CanaryJudge:
     def standing(self) -> Verdict:
         """Return the verdict on all that was seen so far, without another window."""
         status, reason = self._judge()
+        if status == "pass" and self.not_seen:
+            reason += f" Its metrics source does not see: {', '.join(self.not_seen)}."
         return Verdict(status, reason, self._statistics())
 
     def observe_failure(self, reason: str) -> Verdict:

@@ -19,8 +19,6 @@ from typing import Any
 
 from include.model_release.metrics.values import check_moment, checked_count, unusable
 
-DEFAULT_UNANSWERED_AFTER_S = 30.0
-"""How long a request may be active before it counts as unanswered."""
 Marks = tuple[tuple[float, int], ...]
 # Marks of what had begun are kept so close, as a share of the limit.
 _SPACING = 0.1

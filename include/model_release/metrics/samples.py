@@ -191,7 +191,12 @@ class SeriesReading:
 
     def after(self, before: SeriesReading | None) -> SeriesReading:
         """Return it with what an earlier reading of the series knew of requests that are not over."""
-        return self if before is None else replace(self, counters=self.counters.at(self.at, before.counters))
+        if before is None:
+            return self
+        known = before.counters
+        for at, counters in self.moments:
+            known = counters.at(at, known) if at > before.at else known
+        return replace(self, counters=known)
 
     @property
     def moments(self) -> tuple[tuple[float, Counters], ...]:
@@ -215,6 +220,9 @@ class Reading:
 
     A reading without series is of a revision that is watched and has not had a request yet.
 
+    A series that claims to be newer than the reading is as new as that: else it would look known for ever, and nothing
+    of it would count.
+
     :param at: the moment of the newest data (unix seconds), as the source dates it, not the moment of the query.
     :param series: by name, each one process's count of one thing.
     """
@@ -224,6 +232,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         check_moment("a reading", self.at)
+        if any(one.at > self.at for one in self.series.values()):
+            held = {name: replace(one, at=min(one.at, self.at)) for name, one in self.series.items()}
+            object.__setattr__(self, "series", held)
 
     @classmethod
     def of(cls, at: float, series: Mapping[str, Counters]) -> Reading:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from include.model_release.metrics.counters import NOTHING, Counters, Growth, counts_were_reset, growth
@@ -63,9 +63,12 @@ def _walk(at: float, known: Counters, moments: Moments) -> Growth:
     for moment, counters in moments:
         if _is_lower(counters, known) and not _may_have_counted(counters, moment - at, pace):
             continue  # an older value: no process that was started since shows so much
-        parts.append(growth(known, counters))
-        at, known = moment, counters
-    return reduce(Growth.plus, parts, Growth())
+        now = counters.at(moment, known)
+        parts.append(growth(known, now))
+        at, known = moment, now
+    grown = reduce(Growth.plus, parts, Growth())
+    # What is active is so at the end; it does not add up.
+    return replace(grown, active=parts[-1].active) if parts else grown
 
 
 def _is_lower(counters: Counters, known: Counters) -> bool:

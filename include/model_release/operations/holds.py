@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from include.model_release.errors import ReleaseHeldError, ReleaseNotNowError, SlipwayError, UserError
-from include.model_release.four_eyes import is_other_person, require_other_person, require_person
+from include.model_release.four_eyes import are_two_people, require_other_person, require_person
 from include.model_release.operations.freezes import Freeze, utc_text
 from include.model_release.operations.rejection import REASON_LIMIT
 from include.model_release.operations.windows import is_open, next_opening
@@ -112,15 +112,15 @@ def hold_of(
     """Return what holds a version, once overrides are counted; None: nothing does.
 
     Two people must stand behind each: an override counts where it is another person's than the freeze, and, of a
-    closed window, than who started the release.
+    closed window, than who started the release. Where no person has started it, two people override.
 
     :param overrides: those in the version's record.
     :param triggered_by: who started the release; None: an event or a schedule did, or it is not started yet.
     """
 
     def is_overridden(cause: Cause) -> bool:
-        other = cause.set_by or triggered_by
-        return any(one.hold_sha256 == cause.sha256 and is_other_person(one.by, (other,)) for one in overrides)
+        agreed = [one.by for one in overrides if one.hold_sha256 == cause.sha256]
+        return are_two_people(agreed, cause.set_by or triggered_by)
 
     return Hold.of([cause for cause in causes if not is_overridden(cause)])
 

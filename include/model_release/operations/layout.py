@@ -6,13 +6,19 @@ import re
 from datetime import UTC, datetime
 from typing import Literal
 
-from include.model_release.identifiers import validate_model_name
+from include.model_release.identifiers import run_folder, validate_model_name
 
 GC_APPROVAL_KEY = "operations/audit/repository_gc-approved.json"
 """Written once: who approved the first real run in this bucket."""
 
 Act = Literal["deletion-begun", "deletion-finished", "pinned", "unpinned", "paused", "resumed"]
 
+
+GC_PREFIX = "operations/gc/"
+"""What runs of `repository_gc` have left, a folder each."""
+
+REVALIDATION_PREFIX = "operations/revalidation/"
+"""What runs of `model_revalidation` have left, a folder each."""
 
 OUTBOX_PREFIX = "operations/notices/outbox/"
 """Notices that wait to be delivered, one object each; no collector touches them."""
@@ -46,14 +52,9 @@ def undelivered_key(notice_id: str) -> str:
     return f"{UNDELIVERED_PREFIX}{notice_id}.json"
 
 
-def run_folder(run_id: str) -> str:
-    """Return a run's id as the name of a folder."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", run_id)
-
-
 def gc_prefix(run_id: str) -> str:
     """Return where a run of `repository_gc` keeps its plan, its results and its page."""
-    return f"operations/gc/{run_folder(run_id)}/"
+    return f"{GC_PREFIX}{run_folder(run_id)}/"
 
 
 def run_plan_key(run_id: str) -> str:
@@ -78,7 +79,7 @@ def pin_prefix(model: str) -> str:
 
 def revalidation_prefix(run_id: str) -> str:
     """Return where a run of `model_revalidation` keeps its reports and its pages."""
-    return f"operations/revalidation/{run_folder(run_id)}/"
+    return f"{REVALIDATION_PREFIX}{run_folder(run_id)}/"
 
 
 def revalidation_report_key(run_id: str, model: str) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 API_VERSION = "serving.kserve.io/v1beta1"
+# By this name the API server's `metadata.managedFields` tell of what slipway has changed last.
+FIELD_MANAGER = "slipway"
 
 ANNOTATION_PREFIX = "slipway.dev/"
 RELEASE = ANNOTATION_PREFIX + "release"
@@ -144,3 +146,15 @@ def is_percent(value: Any) -> bool:
     """Tell whether the value is a whole percent from 0 to 100."""
     number = whole(value)
     return number is not None and 0 <= number <= 100
+
+
+def manager_of(metadata: Mapping[str, Any], *path: str) -> str:
+    """Return who changed a field last, as the API server keeps it; "" where it does not tell. Slipway goes first."""
+    managers = []
+    for one in items(metadata.get("managedFields")):
+        node: Any = one.get("fieldsV1")
+        for key in path:
+            node = mapping(node).get(f"f:{key}")
+        if node is not None:
+            managers.append(text(one.get("manager")))
+    return FIELD_MANAGER if FIELD_MANAGER in managers else next(iter(managers), "")

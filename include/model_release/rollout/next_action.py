@@ -128,7 +128,7 @@ def _first_deploy(goal: FirstDeploy, observed: Observed | None) -> Action:
         )
     if observed.candidate_ready and observed.alone(observed.latest_ready):
         view = observed.standard
-        short = live_doubt(observed, wanted) if view is None else incomplete(view)
+        short = live_doubt(observed, wanted) if view is None else incomplete(view, wanted)
         if not short:
             return Done(dict(observed.traffic), reason="The first version has all traffic.")
         what = "what the first version's pods serve" if view is None else "all pods of the first version"

@@ -46,8 +46,8 @@ from include.model_release.rollout.fields import (
     condition_is_true,
     deployment_mode,
     is_percent,
-    items,
     load_failure,
+    manager_of,
     mapping,
     percent,
     text,
@@ -102,7 +102,8 @@ class Observed:
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
     it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
-    `restored_at` is the generation in which a rollback named the good version, "" where none did. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
+    `restored_at` is the generation in which a rollback named the good version, "" where none did. `named_by` is who
+    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
     everyone, which a rollback can go on from and nothing else.
     """
 
@@ -137,6 +138,7 @@ class Observed:
     revisions: Mapping[str, RevisionTemplate] = field(default_factory=dict)
     unseen: str = ""
     restored_at: str = ""
+    named_by: str = ""
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -234,13 +236,22 @@ class Observed:
         """Whether the controller refuses to act on the spec at all; then no revision will come of it."""
         return self.transition == "InvalidSpec"
 
+    @property
+    def is_led_so(self) -> bool:
+        """Whether users are known to be led as `traffic` says; the Knative Service, where it was read, knows better."""
+        return self.traffic_current and not self._service_pending
+
+    @property
+    def _service_pending(self) -> str:
+        return "" if self.knative is None else self.knative.pending(self.canary_percent, self.traffic)
+
     def share(self, revision: str) -> int:
         """Return the percent of traffic that `revision` was seen to get."""
         return self.traffic.get(revision, 0) if revision else 0
 
     def alone(self, revision: str) -> bool:
         """Return whether `revision` was seen to get all the traffic."""
-        return self.traffic_current and self.is_intended_alone(revision)
+        return self.is_led_so and self.is_intended_alone(revision)
 
     def is_intended_alone(self, revision: str) -> bool:
         """Return whether `revision` is to get all the traffic, whatever the router does."""
@@ -250,7 +261,7 @@ class Observed:
     def is_split(self, shares: Mapping[str, int]) -> bool:
         """Return whether the traffic was seen to be exactly `shares`, percent by revision."""
         seen = {revision: percent for revision, percent in self.traffic.items() if percent > 0}
-        return self.traffic_current and seen == dict(shares)
+        return self.is_led_so and seen == dict(shares)
 
     def revision_of(self, storage_uri: str) -> str:
         """Return the revision that serves `storage_uri`, or did before it was rolled back; "" where none is known."""
@@ -266,7 +277,7 @@ class Observed:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
-        if not self.traffic_current or (self.storage_uri == storage_uri and self.canary_percent != 0):
+        if not self.is_led_so or (self.storage_uri == storage_uri and self.canary_percent != 0):
             return False
         led = {revision for revision, share in self.traffic.items() if share > 0}
         if self.canary_percent is None:
@@ -287,10 +298,11 @@ class Observed:
         """What people are told of traffic that the router is not known to have taken; "" where nothing is known to
         stand against it.
         """
-        if not self.route_pending:
+        pending = self.route_pending or self._service_pending
+        if not pending:
             return ""
         shares = ", ".join(f"{percent} % to {revision}" for revision, percent in self.traffic.items())
-        return f" Knative intends {shares or 'no traffic'}; {self.route_pending}."
+        return f" Knative intends {shares or 'no traffic'}; {pending}."
 
     def annotation(self, key: str) -> str:
         """Return one annotation, "" where it is not set."""
@@ -299,8 +311,11 @@ class Observed:
 
 def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
     wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == storage_uri)
-    seen = any(view.route.traffic.get(backend) for backend in view.backends_of(storage_uri))
-    return view.stable_uri != storage_uri and not wanted and not seen
+    led = {backend for backend, share in view.route.traffic.items() if share}
+    pods = [one for one in map((view.deployments or {}).get, led) if one is not None]
+    seen = led & view.backends_of(storage_uri)
+    served = any(one.storage_uri == storage_uri or not one.are_alike for one in pods)
+    return view.stable_uri != storage_uri and not (wanted or seen or served)
 
 
 def observe(
@@ -344,8 +359,9 @@ def observe(
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
         knative=knative_service(behind, text(metadata.get("name")), text(metadata.get("uid"))),
-        revisions=revision_templates(items(list(revisions))),
+        revisions=revision_templates(revisions),
         unseen=unseen,
+        named_by=manager_of(metadata, "spec", "predictor", "model", "storageUri"),
         restored_at=texts(predictor.get("annotations")).get(RESTORED_AT, ""),
         unreadable=()
         if told_percent is None or is_percent(told_percent)

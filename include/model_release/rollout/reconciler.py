@@ -14,7 +14,8 @@ The rules, for everybody:
   action at most; nothing is done twice on the same one.
 - *Conflict.* An action that was not accepted is dropped. It is not an error: observe again.
 - *Transient error.* The API did not answer, or what it did is not known: observe again after a pause, for as long as
-  `Limits.outage_s` allows; then give up with that error. A pause by a person is no outage: give up at once.
+  `Limits.outage_s` allows; then give up with that error. A pause by a person, a freeze and a closed release window are
+  no outage: give up at once.
 - *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
 - *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
   long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
@@ -38,6 +39,7 @@ from include.model_release.errors import (
     CanaryPausedError,
     CanaryRefusedError,
     ForeignChangeError,
+    ReleaseHeldError,
     SlipwayError,
     TimedOutError,
     TransientError,
@@ -58,6 +60,9 @@ from include.model_release.rollout.actions import (
 )
 from include.model_release.rollout.next_action import next_action
 from include.model_release.rollout.observation import Observed
+
+# How long an observation may be older than what is known already.
+CACHE_LAG_S = 30.0
 
 _ERRORS: dict[str, type[SlipwayError]] = {
     "load_failed": CanaryRefusedError,
@@ -247,6 +252,7 @@ class Reconciler:
         self._newest: Observed | None = None
         # The resourceVersion that an accepted patch has replaced.
         self._replaced = ""
+        self._old_since_s: float | None = None
         # Whether an urgent patch is given up early, and whether the last one was.
         self._hurries, self._hurried = True, False
 
@@ -272,7 +278,7 @@ class Reconciler:
             self._replaced = self._newest.resource_version
         self._sent = None
         if self._patch_error is not None:
-            return self._after_failed_patch(now_s) if accepted else self._observe()
+            return self._after_failed_patch(now_s) if accepted else self._pause(now_s, self._patch_error)
         self._failing_since_s = None
         self._fallback.sent(accepted, now_s)
         return self._pause(now_s)
@@ -304,16 +310,22 @@ class Reconciler:
         self._asked_behind = self._has_seen or not isinstance(self.goal, RollBack)
         return Observe(behind=self._asked_behind)
 
-    def _is_old(self, observed: Observed | None) -> bool:
+    def _is_old(self, observed: Observed | None, now_s: float) -> bool:
         """Tell whether the observation is older than what is known: a cache between us and the API may lag."""
         newest = self._newest
-        if observed is None or newest is None or observed.uid != newest.uid:
-            return False
-        return observed.generation < newest.generation or observed.resource_version == self._replaced
+        is_old = (
+            observed is not None
+            and newest is not None
+            and observed.uid == newest.uid
+            and (observed.generation < newest.generation or observed.resource_version == self._replaced)
+        )
+        self._old_since_s = (now_s if self._old_since_s is None else self._old_since_s) if is_old else None
+        # No cache lags for ever: the API server's store may have been put back to what it was.
+        return self._old_since_s is not None and now_s - self._old_since_s < CACHE_LAG_S
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
         self._has_seen = True
-        if self._is_old(observed):
+        if self._is_old(observed, now_s):
             return self._pause(now_s)
         self._newest = observed
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
@@ -342,11 +354,13 @@ class Reconciler:
                 return self._pause(now_s) if fallback is None else Act(fallback)
 
     def _lacks_what_is_behind(self, observed: Observed | None) -> bool:
-        return observed is not None and not (observed.standard or observed.is_behind_read or self._asked_behind)
+        return observed is not None and not (
+            observed.standard or observed.is_behind_read or self._asked_behind
+        )
 
     def _after_error(self, error: SlipwayError, now_s: float) -> Step:
         self._last = None
-        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError):
+        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError | ReleaseHeldError):
             return GiveUp(error)
         self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
         if now_s - self._failing_since_s >= self._limits.outage_s:

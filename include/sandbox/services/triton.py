@@ -98,15 +98,15 @@ class TritonServer:
         self.exit_timeout_s = exit_timeout_s
         self.auto_complete_config = auto_complete_config
         self.process: subprocess.Popen[bytes] | None = None
+        # What a folder is called in the command line and the environment.
+        self._named: Callable[[str | Path], str] = str
         self._prefix_base = f"slipway-{ports.http}-"
         # Two servers that share a prefix would share, and corrupt, each other's shared memory.
         self._prefix = f"{self._prefix_base}{uuid.uuid4().hex[:8]}-"
 
-    def argv(self, name: Callable[[str | Path], str] = str) -> list[str]:
-        """Return the command line.
-
-        :param name: what a folder is called there.
-        """
+    def argv(self) -> list[str]:
+        """Return the command line."""
+        name = self._named
         directory = name(self.install.directory)
         options = {
             "model-repository": self.repository if "://" in self.repository else name(self.repository),
@@ -129,9 +129,17 @@ class TritonServer:
         program = f"{directory}/bin/tritonserver"
         return [program, *(f"--{option}={value}" for option, value in options.items()), *flags]
 
-    def env(self, name: Callable[[str | Path], str] = str) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
         """Return the process's environment: the caller's, less what would disturb Triton's interpreter."""
-        return self.install.environment({**os.environ, **self.environment}, name)
+        return self.install.environment({**os.environ, **self.environment}, self._named)
+
+    def _command(self, names: ShellNames) -> tuple[list[str], dict[str, str]]:
+        """Return command line and environment, in which folders have these names."""
+        self._named = names.name
+        try:
+            return self.argv(), self.env()
+        finally:
+            self._named = str
 
     def start(self) -> None:
         """Start the process; raises `ServerUnavailableError` if one of its ports is taken. See `wait_ready`.
@@ -147,7 +155,7 @@ class TritonServer:
                 self.log_path.parent.mkdir(parents=True, exist_ok=True)
                 output = stack.enter_context(self.log_path.open("wb"))
             names = stack.enter_context(shell_names())
-            argv, env = self.argv(names.name), self.env(names.name)
+            argv, env = self._command(names)
             self.process = subprocess.Popen(
                 argv,
                 env=env,
@@ -165,7 +173,7 @@ class TritonServer:
         self._sweep_shared_memory()
         end_with_parent()
         names = ShellNames()
-        argv, env = self.argv(names.name), self.env(names.name)
+        argv, env = self._command(names)
         names.inherit()
         os.execve(argv[0], argv, env)  # noqa: S606 - a list, no shell
 

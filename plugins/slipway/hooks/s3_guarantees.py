@@ -34,7 +34,7 @@ CREATORS = 16
 # Answers that say what the server makes of a request; any other is about rights, patience or the network.
 _ANSWERS = frozenset({400, 404, 405, 411, 412, 501})
 _FIRST, _SECOND, _THIRD = b"first", b"second", b"third"
-_asked: dict[tuple[str, str], date] = {}
+_asked: dict[tuple[str, str, str], date] = {}
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def require_guarantees(store: ModelStoreHook) -> None:
     :raises StoreUnfitError: it does not.
     :raises StoreUnavailableError: it did not answer, or refuses objects below `PROBE_PREFIX`.
     """
-    asked = (_endpoint(store), store.bucket)
+    asked = (_endpoint(store), store.bucket, str(store.encryption))
     today = datetime.now(UTC).date()
     if _asked.get(asked) == today:
         return
@@ -96,7 +96,7 @@ def ask_guarantees(store: ModelStoreHook, *, at_once: bool = False) -> list[Guar
     """
     asking = _Asking(store)
     try:
-        found = [*asking.conditions(), asking.listing(), *asking.checksum()]
+        found = [*asking.conditions(), asking.listing(), *asking.content()]
         return [*found, asking.creators()] if at_once else found
     finally:
         asking.tidy()
@@ -144,8 +144,8 @@ class _Asking:
             listed == keys[1:],
         )
 
-    def checksum(self) -> list[Guarantee]:
-        """What becomes of a body that is not what its SHA-256 says, and of a digest that is right."""
+    def content(self) -> list[Guarantee]:
+        """What becomes of a body that is not what its SHA-256 says, of a digest that is right, and of encryption."""
         key, right, wrong = f"{self._key}-c", hashlib.sha256(_FIRST), hashlib.sha256(_SECOND)
         self._put(f"{key}r", _FIRST)
         known = self._digest(f"{key}r")
@@ -169,7 +169,16 @@ class _Asking:
             is_needed=claimed == wrong.hexdigest(),
             otherwise="what the network damages is found when the object is read",
         )
-        return [told, checked]
+        return [told, checked, *self._encryption(f"{key}r")]
+
+    def _encryption(self, key: str) -> list[Guarantee]:
+        """Whether what was written is encrypted as it was asked for; nothing where nothing is asked for."""
+        asked = self._store.encryption.get("ServerSideEncryption")
+        if asked is None:
+            return []
+        found = self._head(key).get("ServerSideEncryption")
+        what = f"PutObject with server-side encryption by {asked}"
+        return [Guarantee(what, f"HeadObject tells {asked}", f"it tells {found or 'none'}", found == asked)]
 
     def creators(self) -> Guarantee:
         """Whether of many who create an object at once one is told that it is his."""
@@ -242,10 +251,14 @@ class _Asking:
         return '"none"' if found is None else found[1]
 
     def _digest(self, key: str) -> str | None:
+        return facts_of(self._head(key)).sha256
+
+    def _head(self, key: str) -> dict[str, Any]:
         with translated(self._store.uri(key), self._store.aws_conn_id):
-            return facts_of(
-                self._store.client.head_object(Bucket=self._store.bucket, Key=key, ChecksumMode="ENABLED")
-            ).sha256
+            answer: dict[str, Any] = self._store.client.head_object(
+                Bucket=self._store.bucket, Key=key, ChecksumMode="ENABLED"
+            )
+            return answer
 
 
 def _told(there: bytes | None, wanted: bytes | None) -> str:

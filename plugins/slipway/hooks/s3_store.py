@@ -363,9 +363,11 @@ class ModelStoreHook(BaseHook):
                 repeat_until_decided(partial(self._put, key, body, settings, **condition))
             except ClientError as error:
                 gone = "IfMatch" in condition and is_missing(error)
-                if gone or is_precondition_failed(error):
-                    return False
-                raise
+                if not (gone or is_precondition_failed(error)):
+                    raise
+                if "IfMatch" in condition:
+                    self.exists(key)  # SeaweedFS says so of a bucket that is missing, which is another error
+                return False
         return True
 
     def _translated(self, key: str) -> AbstractContextManager[None]:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from boto3.s3.transfer import TransferConfig, TransferManager
 from botocore.exceptions import (
+    ClientError,
     FlexibleChecksumError,
     IncompleteReadError,
     ReadTimeoutError,
@@ -259,13 +260,24 @@ def _copy_parts(
     settings: ObjectSettings,
     part_bytes: int,
 ) -> None:
-    """Copy in parts, many at once; each part names the source's entity tag."""
+    """Copy in parts, many at once; each part names the source's entity tag.
+
+    VersityGW gives each part the digest of its whole source, and then refuses one of a source that came in parts
+    itself. Without digests it copies; who wants to know what the copy holds has to read it there.
+    """
     config = TransferConfig(
         multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=part_bytes, max_concurrency=8
     )
-    arguments = {**settings.copy_arguments(), "ChecksumAlgorithm": "SHA256"}
-    with _CopyManager(client, config) as manager:
-        manager.copy(dict(source), destination["Bucket"], destination["Key"], arguments).result()
+    for digest in ({"ChecksumAlgorithm": "SHA256"}, {}):
+        arguments = {**settings.copy_arguments(), **digest}
+        with _CopyManager(client, config) as manager:
+            copying = manager.copy(dict(source), destination["Bucket"], destination["Key"], arguments)
+            try:
+                copying.result()
+                return
+            except ClientError as error:
+                if not digest or error.response["Error"].get("Code") != "InvalidArgument":
+                    raise
 
 
 class _CopyManager(TransferManager):  # type: ignore[misc]  # boto3 comes without types

@@ -6,12 +6,15 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.needed_labels import code_labels, lacks_status, unseen_errors
 from include.model_release.metrics.queries import LatencyUnit, QuerySet
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+
+if TYPE_CHECKING:
+    from slipway.metrics.prometheus_flow import FlowData
 
 # Envoy shows its histograms later than its counters: by its flush, of 5 s unless told otherwise, and a scrape.
 LATENCY_GRACE_S = 15.0
@@ -35,7 +38,7 @@ class RawSeries:
     @property
     def key(self) -> str:
         """The name of the series; the buckets of one histogram share theirs."""
-        return _text({label: value for label, value in self.labels.items() if label != "le"})
+        return labels_text({label: value for label, value in self.labels.items() if label != "le"})
 
     @property
     def newest(self) -> float:
@@ -109,6 +112,7 @@ class RevisionData:
     latency_unit: LatencyUnit = "ms"
     queries: QuerySet | None = None
     """What was asked, filled in; None: whether the series can show errors is not looked at."""
+    flow: FlowData | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -139,7 +143,10 @@ class RevisionData:
         counted.add("errors", self.errors)
         for series in self.latency or ():
             counted.add(self._bound(series), [series])
-        return Reading(max(moments), counted.series())
+        found = counted.series()
+        return Reading(
+            max(moments), found if self.flow is None else self.flow.laid_over(found, self.requests)
+        )
 
     def _require_latency(self) -> None:
         """A histogram must be there, and fresh, as soon as requests have been counted for a while."""
@@ -222,7 +229,9 @@ class _Counting:
         """Two servers' samples of one process, which nobody has merged, would count each request twice."""
         seen: dict[str, str] = {}
         for key, labels in self._labels.items():
-            bare = _text({label: value for label, value in labels.items() if label not in REPLICA_LABELS})
+            bare = labels_text(
+                {label: value for label, value in labels.items() if label not in REPLICA_LABELS}
+            )
             if seen.setdefault(bare, key) != key:
                 raise _unusable(
                     self._source,
@@ -232,9 +241,11 @@ class _Counting:
 
     def _process(self, labels: Mapping[str, str]) -> str:
         if "instance" in labels:
-            return _text({label: value for label, value in labels.items() if label in ("job", "instance")})
+            return labels_text(
+                {label: value for label, value in labels.items() if label in ("job", "instance")}
+            )
         apart = {"__name__", "le", *self._by_code}
-        return _text({label: value for label, value in labels.items() if label not in apart}) or "all"
+        return labels_text({label: value for label, value in labels.items() if label not in apart}) or "all"
 
     def _series(self, key: str, parts: Mapping[str | float, Samples]) -> SeriesReading:
         # A scrape may come in between two queries, or one part of it after another.
@@ -245,7 +256,7 @@ class _Counting:
         return SeriesReading(*moments[-1], self._process(self._labels[key]), tuple(moments[:-1]))
 
     def _counters(self, key: str, parts: Mapping[str | float, Samples], at: float) -> Counters:
-        values = {part: _whole(samples[at], key, self._source) for part, samples in parts.items()}
+        values = {part: whole_count(samples[at], key, self._source) for part, samples in parts.items()}
         bounds = sorted(part for part in values if isinstance(part, float))
         if bounds and bounds[-1] != math.inf:
             raise _unusable(self._source, f'a histogram without its bucket le="+Inf": {_short(key)}')
@@ -267,7 +278,8 @@ def shared_series(readings: Mapping[str, Reading]) -> str | None:
     return None
 
 
-def _whole(value: float, key: str, source: str) -> int:
+def whole_count(value: float, key: str, source: str) -> int:
+    """Return a sample as a count; raise `MetricsUnavailableError` where it is none."""
     if not math.isfinite(value) or value < 0 or value != int(value):
         raise _unusable(source, f"{value} for {_short(key)}", "a count, whole and not negative")
     return int(value)
@@ -284,7 +296,8 @@ def _unusable(
     )
 
 
-def _text(labels: Mapping[str, str]) -> str:
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Return labels as one text, the same for the same ones."""
     return ",".join(f"{label}={labels[label]}" for label in sorted(labels))
 
 

@@ -51,7 +51,7 @@ def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CON
     if metrics.source == "scrape":
         from slipway.metrics.envoy import EnvoyMetricsHook
 
-        return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s)
+        return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s, metrics.unanswered_after_s)
     from slipway.metrics.prometheus import PrometheusMetricsHook
 
     return PrometheusMetricsHook(
@@ -61,4 +61,5 @@ def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CON
         lookback_s=metrics.lookback_s,
         staleness_s=metrics.staleness_s,
         timeout_s=metrics.timeout_s,
+        unanswered_after_s=metrics.unanswered_after_s,
     )

@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import Param, ParamsDict
 
 from include.model_release.errors import VersionDeclinedError
-from include.model_release.four_eyes import is_other_person
+from include.model_release.four_eyes import are_two_people, is_other_person
 from include.model_release.operations.notices.of_release import approval_notice
 from include.model_release.record.kinds import Approved
 from include.model_release.reports.approval import approval_body
@@ -135,7 +135,21 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                     shown=shown_of(self.store, self.record.events()),
                 )
             )
+            if by_other and not are_two_people(self._agreed(), state.triggered_by):
+                self.log.warning(
+                    "%s has agreed; no person has started this release, so a second one must agree", by
+                )
+                return ApprovalOperator.execute(self, context)
             return answer
+
+    def _agreed(self) -> list[str]:
+        """Return who has agreed to this manifest by now."""
+        state = self.record.state()
+        return [
+            one.by
+            for one in state.approvals
+            if one.before == self.before and one.manifest_sha256 == state.verified_sha256
+        ]
 
 
 def comment_param() -> Param:

@@ -42,6 +42,7 @@ from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.operators.lost_run import is_lost, release_of_run
 from slipway.page_addresses import release_page
 from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
@@ -318,6 +319,8 @@ class ConcludeReleaseOperator(ReleaseOperator):
 
         :raises RecordError: the record cannot be right. The model's lock was given back all the same.
         """
+        if self.wanted == "promoted" and is_lost(self.release):
+            self.release = release_of_run(context)
         release_run = self.release_run
         owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
         lock = model_lock(self.store, release_run.model, context)

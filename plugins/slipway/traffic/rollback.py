@@ -74,8 +74,10 @@ class Rollback:
         )
         notes.add(StageFinished(stage="roll_back", outcome="passed"))
         notes.write()
-        self._live.leave_lease()
-        notes.finish()
+        try:
+            self._live.leave_lease()
+        finally:
+            notes.finish()
 
     def tidy_up(self, state: ReleaseState) -> None:
         """Do what a task that died right after writing how the release ended has not come to do."""

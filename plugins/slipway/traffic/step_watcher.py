@@ -17,7 +17,13 @@ from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.log_lines import step_line, window_line
 from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
 from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from include.model_release.errors import (
+    CanaryEndedError,
+    CanaryPausedError,
+    ReleaseHeldError,
+    SlipwayError,
+)
+from include.model_release.metrics.queries import release_visibility
 from include.model_release.metrics.samples import Window
 from include.model_release.read_model.live_fold import Watched
 from include.model_release.record.events import PendingEvent
@@ -53,7 +59,7 @@ SAVE_LIMIT_AFTER_ROLLBACK_S = 5.0
 # A metrics source has its own limit, within which it says what is wrong.
 _SPARE_S = 2.0
 
-StepEnd = Decision | Literal["paused"]
+StepEnd = Decision | Literal["paused", "held"]
 
 
 class StepWatch:
@@ -103,8 +109,9 @@ class StepWatch:
     async def run(self) -> StepEnd:
         """Watch until the step is decided, or until it is time to report.
 
-        :return: ``continue`` to report, ``paused`` where the step's weight may not be given now; anything else ends the
-            step. After ``roll_back`` the weight is 0 already, unless the cluster could not be brought to it.
+        :return: ``continue`` to report, ``paused`` where a person does not want the step's weight to be given now,
+            ``held`` where a freeze or a release window does not; anything else ends the step. After ``roll_back`` the
+            weight is 0 already, unless the cluster could not be brought to it.
         """
         await self._go_on()
         await self._shield.prepare()
@@ -113,6 +120,9 @@ class StepWatch:
         except CanaryPausedError as paused:
             log.info("the step waits: %s", paused.in_short())
             return "paused"
+        except ReleaseHeldError as held:
+            log.info("the step waits: %s", held)
+            return "held"
         except CanaryEndedError as ended:
             decision, reason, by = "roll_back", ended.found or ended.what, self._cluster.ended_by
         finally:
@@ -175,14 +185,20 @@ class StepWatch:
     async def _go_on(self) -> None:
         """Take over what an earlier watch saved: all of it if it was this one, else only its last reading."""
         saved = await self._journal.load()
-        if saved is not None and saved.watch == self._name:
-            self._take_over(saved)
-        elif saved is not None:
-            self._reader.readings = saved.readings
+        if saved is None:
+            return
+        try:
+            if saved.watch == self._name:
+                self._take_over(saved)
+            else:
+                self._reader.readings = saved.readings
+        except SlipwayError as error:
+            log.warning("the canary's journal holds no judge, the step is watched anew: %s", error)
 
     def _take_over(self, state: WatchState) -> None:
-        self._name = state.watch
         self.judge = CanaryJudge.from_json(state.judge)
+        self.judge.not_seen = release_visibility(self._release_run.spec).unseen
+        self._name = state.watch
         self.elapsed_s = state.elapsed_s
         self.events = list(state.events)
         self._reader.readings = state.readings

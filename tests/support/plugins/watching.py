@@ -79,6 +79,7 @@ def watch(
     live: LiveObjectDouble | None = None,
     hold: bool = False,
     until_resumed: bool = False,
+    permit: Callable[[int], None] = lambda weight: None,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
@@ -96,6 +97,7 @@ def watch(
             lease_holder=LeaseHolder(
                 cast(LeaseHook, lease or held(release_run, step)), release_run, "canary"
             ),
+            permit=permit,
         ),
         shield=CanaryShield(release_run, cast(KServeHook, service)),
         metrics=metrics,

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.python_programs import python_head
+
 _NVIDIA_SMI = """#!/bin/sh
 cat "{folder}/gpus"
 """
-_POLYGRAPHY = """#!{python}
-import importlib.util, json, os, pathlib, sys, time
+_POLYGRAPHY = """{head}import importlib.util, json, os, pathlib, sys, time
 folder = pathlib.Path({folder!r})
 options = {{}}
 for argument in sys.argv[2:]:
@@ -101,7 +102,9 @@ class TensorRtDouble:
         backend.mkdir(parents=True)
         (folder / "bin").mkdir()
         write_program(folder / "bin" / "nvidia-smi", _NVIDIA_SMI.format(folder=folder))
-        write_program(folder / "bin" / "polygraphy", _POLYGRAPHY.format(folder=str(folder), python=python))
+        write_program(
+            folder / "bin" / "polygraphy", _POLYGRAPHY.format(folder=str(folder), head=python_head(python))
+        )
         (backend / "common.py").write_text(_COMMON)
         (backend / "trt.py").write_text(_RUNNER.format(folder=str(folder)))
         (folder / "site" / "tensorrt.py").write_text('__version__ = "10.13.2.6"\n')
@@ -142,8 +145,7 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-_TOOL = """#!{python}
-import json, pathlib, sys
+_TOOL = """{head}import json, pathlib, sys
 folder = pathlib.Path({folder!r})
 with (folder / "commands").open("a") as log:
     log.write(json.dumps([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]) + "\\n")
@@ -174,11 +176,12 @@ class TensorRtLlmDouble:
         (folder / "bin").mkdir()
         write_program(folder / "bin" / "nvidia-smi", _NVIDIA_SMI.format(folder=folder))
         write_program(
-            folder / "bin" / "trtllm-build", _TOOL.format(folder=str(folder), python=python, builds=True)
+            folder / "bin" / "trtllm-build",
+            _TOOL.format(folder=str(folder), head=python_head(python), builds=True),
         )
         script = folder / "examples" / "models" / "core" / "llama" / "convert_checkpoint.py"
         script.parent.mkdir(parents=True)
-        write_program(script, _TOOL.format(folder=str(folder), python=python, builds=False))
+        write_program(script, _TOOL.format(folder=str(folder), head=python_head(python), builds=False))
         (folder / "gpus").write_text("NVIDIA L40S, 8.9, 580.65.06\n" * 2)
         return cls(folder)
 

@@ -68,7 +68,12 @@ def seaweedfs(folder: Path) -> Iterator[str]:
     command = [str(program), "server", f"-dir={data}", f"-ip={LOOPBACK}", f"-ip.bind={LOOPBACK}", "-s3"]
     command += [f"-{name}={port}" for name, port in ports.items()]
     command += [f"-s3.config={config}", "-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.iam=false"]
-    command += ["-master.telemetry=false", "-volume.max=50", "-master.volumeSizeLimitMB=64"]
+    command += [
+        "-master.telemetry=false",
+        "-s3.autoCreateBucket=false",
+        "-volume.max=2000",
+        "-master.volumeSizeLimitMB=8",
+    ]
     command += [f"-filer.localSocket={folder}/filer.sock", f"-s3.localSocket={folder}/s3.sock"]
     with _running(command, folder, {}, lambda: list_buckets(address)):
         yield address
@@ -124,12 +129,8 @@ def _running(
         wait_until(answers, f"{Path(command[0]).name} answers", START_LIMIT_S)
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
+        process.kill()  # SeaweedFS takes ten seconds to end in order, and nothing that it keeps is needed
+        process.wait(10)
 
 
 if __name__ == "__main__":

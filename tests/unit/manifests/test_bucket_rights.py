@@ -86,6 +86,7 @@ MADE = {
     "freezes_prefix": [FREEZE, f"{freezes_prefix('digits')}20261228T080000Z-0123456789abcdef.json"],
     "first_key_after": [first_key_after("digits", NOW).rstrip("~") + "-0123456789abcdef.json"],
     "lifted_key": [lifted_key(FREEZE)],
+    "watch_journal_key": ["records/digits/canary-watch.json"],
     "lock_key": ["records/digits/active.json"],
     "GC_APPROVAL_KEY": [layout.GC_APPROVAL_KEY],
     "OUTBOX_PREFIX": [f"{layout.OUTBOX_PREFIX}20261122T000000Z-{'0' * 32}.json"],

@@ -30,9 +30,9 @@ def test_a_task_leads_to_the_release_and_to_what_it_wrote() -> None:
     here = "https://airflow.example.com/slipway"
     assert links(json.dumps(RUN)) == [
         f"{here}/models/digits/versions/2",
-        f"{here}/evidence/digits/2/manual__2026-11-22T10-00-00-00-00/validation.html",
+        f"{here}/evidence/digits/2/manual__2026-11-22T10~3a00~3a00~2b00~3a00/validation.html",
     ]
-    assert links(RUN, "benchmark/verdict.json")[1].endswith("00-00/benchmark/verdict.json")
+    assert links(RUN, "benchmark/verdict.json")[1].endswith("00~3a00/benchmark/verdict.json")
 
 
 def test_a_task_of_a_fleet_leads_to_the_version(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_what_is_no_release_run_makes_no_link(release: Any) -> None:
 def test_a_hostile_run_id_stays_within_the_versions_evidence() -> None:
     """Slashes and the like are replaced, as in the bucket; a run named `..` has no page."""
     page = links({**RUN, "release_id": "a/../../b?c=<d>"})[1]
-    assert page.endswith("/evidence/digits/2/a-..-..-b-c--d-/validation.html")
-    assert links({**RUN, "release_id": ".."})[1] == ""
+    assert page.endswith("/evidence/digits/2/a~2f.~2e~2f.~2e~2fb~3fc~3d~3cd~3e/validation.html")
+    assert links({**RUN, "release_id": ".."})[1].endswith("/evidence/digits/2/~2e~2e/validation.html")
 
 
 @pytest.mark.parametrize(

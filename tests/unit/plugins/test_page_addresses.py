@@ -73,10 +73,11 @@ def test_hostile_names_make_no_link(model: object, version: object, name: object
         (
             "scheduled__2026-01-02T00:00:00+00:00",
             "page.html",
-            "/scheduled__2026-01-02T00-00-00-00-00/page.html",
+            "/scheduled__2026-01-02T00~3a00~3a00~2b00~3a00/page.html",
         ),
         ("run-1", "models/digits.html", "/run-1/models/digits.html"),
-        ("..", "page.html", ""),
+        ("..", "page.html", "/~2e~2e/page.html"),
+        ("", "page.html", ""),
         ("run-1", "../page.html", ""),
         ("run-1", "", ""),
     ],

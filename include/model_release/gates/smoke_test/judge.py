@@ -140,7 +140,9 @@ def _loads(report: SmokeTestReport, limits: SmokeTest) -> _Found:
     number = len(report.loads)
     if bad is not None:
         told = f"load {report.loads.index(bad) + 1} of {limits.loads} {bad.status}: {bad.reason}"
-        return _Found("bad", f"{told}; the log: {bad.log[-1]}" if bad.status == "crashed" and bad.log else told)
+        return _Found(
+            "bad", f"{told}; the log: {bad.log[-1]}" if bad.status == "crashed" and bad.log else told
+        )
     if number < limits.loads:
         return _Found("unknown", f"loaded {number} times; {limits.loads} are asked for")
     longest = max(one.seconds for one in report.loads)

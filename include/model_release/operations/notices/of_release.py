@@ -108,11 +108,12 @@ def approval_notice(
     state: ReleaseState, events: Iterable[Event], *, before: str, at: datetime, evidence: str, dag_id: str
 ) -> Notice:
     """Return the notice that a person is asked, `before` the canary or the promotion."""
-    other = state.required is not None and state.required.by_other and state.triggered_by
+    by_other = state.required is not None and state.required.by_other
+    who = "another person than that" if state.triggered_by else "two people, since no person has started it"
     facts = [
         Fact(name="asked before", value=f"the {before}"),
         *_who(state),
-        *([Fact(name="who may answer", value="another person than that")] if other else []),
+        *([Fact(name="who may answer", value=who)] if by_other else []),
         *verdict_facts(last_verdict(events, state.release_id)),
     ]
     return Notice(

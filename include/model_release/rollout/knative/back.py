@@ -158,8 +158,12 @@ def _shield_works(observed: Observed, safe: str) -> bool:
     In a canary the rest goes to the rolled out revision. After a promotion percent 0 leads to the one rolled
     out before.
     """
-    if observed.canary_percent is not None:
+    if observed.canary_percent not in (None, 100):
         return True
+    is_still_canary = observed.canary_percent == 100 and observed.latest_rolledout == safe
+    if observed.storage_uri != observed.annotation(CANDIDATE_URI) and not is_still_canary:
+        # Somebody has named another version since: which revision was rolled out before, the status may not tell yet.
+        return False
     return bool(safe) and safe in (observed.latest_rolledout, observed.previous_rolledout)
 
 
@@ -253,21 +257,22 @@ def _good_is_named(goal: RollBack, observed: Observed) -> Action:
     if observed.canary_percent != 0 and rest_is_good and not _latest_is_good(goal, observed):
         return _patch_shield(observed, safe_revision(goal, observed))
     users_safe = rest_is_good and observed.alone(observed.latest_rolledout)
+    if is_named_by_the_rollback(observed):
+        found = doubt(observed, goal.stable_uri)
+        return Wait(
+            f"Waiting for the new revision of the good version to answer. {found}".rstrip(),
+            BOOT,
+            failure=observed.failure,
+            users_safe=users_safe,
+        )
     if observed.canary_percent == 0 and rest_is_good and not (users_safe or _is_untold(observed)):
         return Wait(
             f"Percent 0 is set; waiting to see all traffic on the good revision.{observed.traffic_doubt}",
             SHIELD,
             fallback=leading_back(observed, observed.latest_rolledout, SHIELD),
         )
-    if not is_named_by_the_rollback(observed):
-        # Somebody else has named it, or has changed the spec since: what KServe still does may be about another one.
-        return _patch_again(goal, observed)
-    return Wait(
-        f"Waiting for the new revision of the good version to answer. {doubt(observed, goal.stable_uri)}".rstrip(),
-        BOOT,
-        failure=observed.failure,
-        users_safe=users_safe,
-    )
+    # Somebody else has named it, or has changed the spec since: what KServe still does may be about another one.
+    return _patch_again(goal, observed)
 
 
 def _is_untold(observed: Observed) -> bool:
@@ -287,7 +292,10 @@ def _latest_is_good(goal: RollBack, observed: Observed) -> bool:
     """Return whether the latest ready revision serves the good version; by its name, where it cannot be read."""
     if observed.serves(observed.latest_ready):
         return observed.serves(observed.latest_ready) == goal.stable_uri
-    return observed.candidate_ready and observed.annotation(REPLACED_REVISION) not in ("", observed.latest_ready)
+    return observed.candidate_ready and observed.annotation(REPLACED_REVISION) not in (
+        "",
+        observed.latest_ready,
+    )
 
 
 def _await_release(goal: RollBack, observed: Observed) -> Action:

@@ -27,6 +27,7 @@ from include.model_release.rollout.actions import (
 )
 from include.model_release.rollout.fields import (
     CANDIDATE_URI,
+    FIELD_MANAGER,
     PREVIEW_GENERATION,
     RELEASE,
     REPLACED_REVISION,
@@ -270,7 +271,16 @@ def _candidate_pending(observed: Observed, stable: str) -> Action | None:
     return Wait("Waiting for the candidate to come up.", "canary")
 
 
-def _unproved(observed: Observed, uri: str, phase: str) -> Wait | None:
-    """Return the wait for what would prove that the newest revision is the one that the spec names; None: it is."""
+def _unproved(observed: Observed, uri: str, phase: str) -> Action | None:
+    """Return what keeps the newest revision from being known as the one that the spec names; None: it is known.
+
+    Where somebody has named another version and this one again, KServe may still hold that other one.
+    """
+    if observed.named_by not in ("", FIELD_MANAGER):
+        return Impossible(
+            f"{observed.named_by} has changed the storageUri of {observed.name} since the canary began, though it names "
+            f"{uri} now. It was left as it is: see who did it, and release again.",
+            kind="foreign_change",
+        )
     found = doubt(observed, uri)
     return Wait(f"Waiting to know what the newest revision serves. {found}", phase) if found else None

@@ -35,7 +35,9 @@ def doubt(observed: Observed, uri: str) -> str:
             f"at {service.latest_percent} %, so what the status says may be about what was before."
         )
     if observed.serves(latest) != uri:
-        return f"{latest or 'No revision'} serves {observed.serves(latest) or 'nobody knows what'}, not {uri}."
+        return (
+            f"{latest or 'No revision'} serves {observed.serves(latest) or 'nobody knows what'}, not {uri}."
+        )
     return ""
 
 

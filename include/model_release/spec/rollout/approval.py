@@ -12,4 +12,4 @@ class Approval(SpecPart):
     before_promotion: bool = False
     """After the last step has passed; the canary goes on being watched while the person thinks."""
     by_other: bool = False
-    """The person who agrees must be another one than who started the run."""
+    """The person who agrees must be another one than who started the run; two must, where no person has started it."""

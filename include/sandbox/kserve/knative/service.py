@@ -45,7 +45,8 @@ def knative_service(
     ]
     metadata, created = service["metadata"], predictor.latest_created
     annotations = dict(created.annotations) if created else {}
-    is_ready = created is not None and created.phase == "ready" and is_routed
+    is_led = is_routed and bool(predictor.traffic)
+    is_ready = is_led and created is not None and created.phase == "ready"
     return {
         "apiVersion": _API_VERSION,
         "kind": "Service",
@@ -64,7 +65,10 @@ def knative_service(
             "observedGeneration": predictor.generation,
             "latestCreatedRevisionName": created.name if created else "",
             "latestReadyRevisionName": predictor.latest_ready,
-            "conditions": [{"type": "Ready", "status": "True" if is_ready else "Unknown"}],
+            "conditions": [
+                {"type": "RoutesReady", "status": "True" if is_led else "Unknown"},
+                {"type": "Ready", "status": "True" if is_ready else "Unknown"},
+            ],
         },
     }
 

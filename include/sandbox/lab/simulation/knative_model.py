@@ -12,12 +12,13 @@ Four controllers act one step at a time, in any order, each on what it last saw:
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from include.model_release.rollout.fields import SOURCE_URI, TAG_ROUTING
+from include.model_release.rollout.fields import FIELD_MANAGER, SOURCE_URI, TAG_ROUTING
 from include.model_release.rollout.observation import Observed, observe
+from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 
 Json = dict[str, Any]
@@ -48,6 +49,7 @@ class KnativeModel:
     spec: Json = field(default_factory=dict)
     transformer: Json = field(default_factory=dict)
     annotations: Json = field(default_factory=dict)
+    named_by: str = ""
     generation: int = 1
     resource_version: int = 1
     seen: tuple[Json, Json, int] | None = None
@@ -64,6 +66,11 @@ class KnativeModel:
     intended: list[Json] = field(default_factory=list)
     routed: list[Json] = field(default_factory=list)
 
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> KnativeModel:
+        """Return a copy that goes its own way: what is in these is changed in place, all else is replaced."""
+        own = {"component": dict(self.component), "revisions": list(self.revisions), "up": set(self.up)}
+        return replace(self, **own)
+
     # --- the API ---
 
     def create(self, manifest: Json) -> None:
@@ -72,18 +79,22 @@ class KnativeModel:
         self.transformer = copy.deepcopy(manifest["spec"].get("transformer", {}))
         self.annotations = dict(manifest["metadata"].get("annotations", {}))
 
-    def patch(self, body: Json) -> None:
+    def patch(self, body: Json, manager: str | None = None) -> None:
         """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the
         spec.
+
+        :param manager: who patches; None: slipway, if the patch names a resourceVersion, as all of slipway's do.
         """
         wanted = body["metadata"].get("resourceVersion")
         if wanted is not None and wanted != str(self.resource_version):
             raise ConflictError
-        before = copy.deepcopy((self.spec, self.transformer))
-        _merge(self.spec, body.get("spec", {}).get("predictor", {}))
-        _merge(self.transformer, body.get("spec", {}).get("transformer", {}))
-        _merge(self.annotations, body["metadata"].get("annotations", {}))
+        before = (self.spec, self.transformer)
+        self.spec = merge_patched(self.spec, body.get("spec", {}).get("predictor", {}))
+        self.transformer = merge_patched(self.transformer, body.get("spec", {}).get("transformer", {}))
+        self.annotations = merge_patched(self.annotations, body["metadata"].get("annotations", {}))
         self.generation += (self.spec, self.transformer) != before
+        if self.spec["model"] != before[0]["model"]:
+            self.named_by = manager or (FIELD_MANAGER if wanted is not None else "somebody")
         self.resource_version += 1
 
     def read(self) -> Observed:
@@ -106,6 +117,7 @@ class KnativeModel:
                 "resourceVersion": str(self.resource_version),
                 "generation": self.generation,
                 "annotations": dict(self.annotations),
+                "managedFields": self._managed_fields(),
             },
             "spec": {
                 "predictor": copy.deepcopy(self.spec),
@@ -127,17 +139,20 @@ class KnativeModel:
             },
         }
 
+    def _managed_fields(self) -> list[Json]:
+        """Return who changed the storageUri last, as the API server tells it."""
+        fields = {"f:spec": {"f:predictor": {"f:model": {"f:storageUri": {}}}}}
+        return (
+            [{"manager": self.named_by, "operation": "Update", "fieldsV1": fields}] if self.named_by else []
+        )
+
     def knative_service(self) -> Json:
         """Return the Knative Service as the API shows it, as far as what is served and its traffic go."""
         owner = {"kind": "InferenceService", "name": "digits", "uid": "u", "controller": True}
         created, ready = self._latest_created(), self._latest_ready()
-        is_done = (
-            self.handled_generation == self.service_generation
-            and bool(self.revisions)
-            and self.revisions[-1][1] == self.template
-            and created == ready
-            and self.routed == self.intended
-        )
+        is_routed = bool(self.intended) and self.routed == self.intended
+        is_made = bool(self.revisions) and self.revisions[-1][1] == self.template
+        is_settled = is_routed and is_made and created == ready
         return {
             "metadata": {
                 "name": "digits-predictor",
@@ -154,7 +169,10 @@ class KnativeModel:
                 "observedGeneration": self.handled_generation,
                 "latestCreatedRevisionName": created,
                 "latestReadyRevisionName": ready,
-                "conditions": [{"type": "Ready", "status": "True" if is_done else "Unknown"}],
+                "conditions": [
+                    {"type": "RoutesReady", "status": "True" if is_routed else "Unknown"},
+                    {"type": "Ready", "status": "True" if is_settled else "Unknown"},
+                ],
             },
         }
 
@@ -233,7 +251,7 @@ class KnativeModel:
                 self.step(name)
 
     def _sync(self) -> None:
-        self.seen = (copy.deepcopy(self.spec), dict(self.annotations), self.generation)
+        self.seen = (self.spec, self.annotations, self.generation)
 
     def _kserve(self) -> None:
         if self.seen is None:
@@ -344,16 +362,6 @@ def _told(target: Json) -> Json:
     return {**target, **url}
 
 
-def _merge(target: Json, patch: Json) -> None:
-    for key, value in patch.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict):
-            _merge(target.setdefault(key, {}), value)
-        else:
-            target[key] = value
-
-
 def live_model(**settings: Any) -> KnativeModel:
     """Return an InferenceService on which v1 and then v2 were rolled out; v2 has all users."""
     model = KnativeModel(**settings)
@@ -365,4 +373,6 @@ def live_model(**settings: Any) -> KnativeModel:
 
 
 # They number what happened and decide nothing; with them no two states would be the same.
-_COUNTERS = frozenset({"resource_version", "service_generation", "handled_generation", "observed_generation"})
+_COUNTERS = frozenset(
+    {"named_by", "resource_version", "service_generation", "handled_generation", "observed_generation"}
+)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from include.model_release.bucket_layout import repository_paths
+from include.model_release.bucket_layout import evidence_prefix, repository_paths
 from include.model_release.errors import (
     GoldenSetError,
     ModelInvalidError,
@@ -29,7 +29,7 @@ from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.gates.validation.scores import MEAN
 from include.model_release.operations.documents import OperationsDocument
-from include.model_release.operations.layout import latency_reference_key, run_folder
+from include.model_release.operations.layout import latency_reference_key
 from include.model_release.operations.revalidation.report import (
     CheckResult,
     differs,
@@ -110,7 +110,7 @@ class GoldenParts:
         if promoted_by is None:
             return None
         paths = repository_paths(self.spec.model, self.manifest.version)
-        key = f"{paths.evidence}{run_folder(promoted_by)}/{ANSWERS_FILE}"
+        key = f"{evidence_prefix(paths.model, paths.version, promoted_by)}{ANSWERS_FILE}"
         content = self.store.read(key, most_bytes=2 * ANSWERS_LIMIT_BYTES)
         return None if content is None else unpack_answers(content, self.store.uri(key))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from slipway.airflow_run import person_of_run
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 
 _TOLD_BY = {
@@ -57,7 +58,7 @@ async def outcome_of(api: AirflowApi, dag_id: str, run_id: str) -> ActOutcome:
         dag_id=dag_id,
         run_id=run_id,
         state=state,
-        by=str(run.get("triggering_user_name") or ""),
+        by=person_of_run(run.get("triggering_user_name"), run.get("run_type")) or "",
         model=str(conf.get("model") or ""),
         version=version if isinstance(version, int) else None,
         told=(await _result(api, dag_id, run_id) if state == "success" else "") or str(run.get("note") or ""),

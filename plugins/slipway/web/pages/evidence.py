@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.operations.layout import gc_prefix, revalidation_prefix, run_folder
+from include.model_release.operations.layout import GC_PREFIX, REVALIDATION_PREFIX
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.web.rendering import render
@@ -27,7 +27,7 @@ LIMIT_BYTES = 32 << 20
 """A larger object is not served."""
 NAMES_LIMIT = 1000
 _NAME_LIMIT = 500
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*){0,5}")
+_NAME = re.compile(r"[A-Za-z0-9_~][A-Za-z0-9._~-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*){0,5}")
 # The pages of evidence have their style within, and no script, no form and nothing from elsewhere.
 SANDBOX_POLICY = "; ".join(
     (
@@ -49,7 +49,7 @@ _TYPES = {
     "log": "text/plain; charset=utf-8",
 }
 _OTHER_TYPE = "application/octet-stream"
-_KINDS = {"gc": gc_prefix, "revalidation": revalidation_prefix}
+_KINDS = {"gc": GC_PREFIX, "revalidation": REVALIDATION_PREFIX}
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ def evidence(sources: Read, model: str, version: str, name: str) -> Response:
 def report(sources: Read, kind: str, run: str, name: str) -> Response:
     """Serve what a run of `repository_gc` (`gc`) or of `model_revalidation` (`revalidation`) left."""
     prefix = _KINDS.get(kind)
-    if prefix is None or not _is_name(run_folder(run)):
+    if prefix is None or "/" in run or not _is_name(run):
         raise HTTPException(404, "There are no reports of this kind.")
-    return _served(sources.store, prefix(run), name)
+    return _served(sources.store, f"{prefix}{run}/", name)
 
 
 def folders_of(prefix: str, entries: list[StoredObject]) -> list[Folder]:

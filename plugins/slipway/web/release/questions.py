@@ -9,8 +9,10 @@ from typing import Any
 
 from include.model_release.acts.requests import APPROVE, REJECT, Question
 from include.model_release.errors import SlipwayError
+from include.model_release.four_eyes import is_same_person
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.release_view import ReleaseView
+from slipway.airflow_run import person_of_run
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.sources import Sources
 
@@ -45,7 +47,7 @@ class OpenQuestion:
 
     def refusal(self, person: str) -> str:
         """Return why this person may not agree, "" where nothing speaks against it; a person may always decline."""
-        if self.by_other and person and person == self.started_by:
+        if self.by_other and is_same_person(person, self.started_by):
             return "You have started this run: another person must agree. You may decline it."
         return ""
 
@@ -105,7 +107,7 @@ def question_shown(sources: Sources, detail: Mapping[str, Any], run: Mapping[str
         subject=str(detail.get("subject") or question.task_id)[:500],
         body=str(detail.get("body") or "")[:_TEXT_LIMIT],
         asked_at=_moment(detail.get("created_at")),
-        started_by=str(run.get("triggering_user_name") or ""),
+        started_by=person_of_run(run.get("triggering_user_name"), run.get("run_type")) or "",
         reason=str(conf.get("reason") or "")[:500],
         model=model,
         version=version,

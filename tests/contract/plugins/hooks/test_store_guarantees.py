@@ -13,6 +13,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import StoreUnavailableError, StoreUnfitError
 from include.model_release.operations.layout import PROBE_PREFIX
+from include.model_release.spec.release_file import Encryption
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import Faults, fault_proxy
 
@@ -114,6 +115,19 @@ def test_a_digest_that_nobody_has_computed_is_refused(
     store.client.meta.events.register("before-call.s3.PutObject", keep)
     store.client.meta.events.register("after-call.s3.HeadObject", tell)
     with pytest.raises(StoreUnfitError, match="SHA-256 that is not the body's"):
+        require_guarantees(store)
+
+
+def test_encryption_that_is_not_told_is_refused(bucket: str, connections: None) -> None:
+    """A store may take what asks for encryption, and store the object as it is."""
+    asked = Encryption(algorithm="aws:kms", kms_key_id="alias/slipway")
+    store = ModelStoreHook(bucket, encryption=asked)
+    require_guarantees(store)
+    s3_guarantees._asked.clear()
+    store.client.meta.events.register(
+        "after-call.s3.HeadObject", lambda parsed, **_: parsed.pop("ServerSideEncryption", None)
+    )
+    with pytest.raises(StoreUnfitError, match=r"aws:kms.*it tells none"):
         require_guarantees(store)
 
 

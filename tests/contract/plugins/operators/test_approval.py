@@ -92,6 +92,21 @@ def test_who_started_the_run_cannot_agree(
     assert [one.by for one in state(store, release_run).approvals] == ["bob"]
 
 
+def test_what_an_event_has_started_needs_two_people(
+    release_run: ReleaseRun, store: ModelStoreHook, asked: list[dict[str, Any]]
+) -> None:
+    """The first agreement stands in the record and the question stays open; the same person again is no second one."""
+    by_event = release_run.model_copy(update={"release_id": "digits-3-event"})
+    admitted(store, by_event, triggered_by=None)
+    record_of(store, by_event).append(CandidateVerified(manifest_sha256=DIGEST))
+    for by in ("bob", "Bob "):
+        with pytest.raises(TaskAwaitingInput):
+            answered(by_event, "Approve", by)
+    assert len(asked) == 2
+    answered(by_event, "Approve", "carol")
+    assert {one.by for one in state(store, by_event).approvals} == {"bob", "Bob ", "carol"}
+
+
 def test_a_rejection_says_whose_it_is(release_run: ReleaseRun, store: ModelStoreHook) -> None:
     """Also of the person who started the run: to stop needs no second one."""
     with pytest.raises(AirflowFailException, match="Reject, by alice: wrong labels"):

@@ -91,7 +91,16 @@ def test_an_override_is_of_that_hold_alone() -> None:
     (later,) = causes_of(NOW + timedelta(days=2), "digits", (CLOSED,), [])
     assert hold_of([later], [override(closed, "carol")], triggered_by=None) is not None
     (still,) = causes_of(NOW + timedelta(hours=8), "digits", (CLOSED,), [])
-    assert hold_of([still], [override(closed, "carol")], triggered_by=None) is None
+    assert hold_of([still], [override(closed, "carol")], triggered_by="alice") is None
+
+
+def test_a_closed_window_opens_by_two_people_for_what_nobody_has_started() -> None:
+    """One alone may be who has uploaded the version; the same person twice is one."""
+    (closed,) = causes_of(NOW, "digits", (CLOSED,), [])
+    for alone in (["carol"], ["carol", "Carol"]):
+        assert hold_of([closed], [override(closed, who) for who in alone], triggered_by=None) is not None
+    both = [override(closed, who) for who in ("carol", "bob")]
+    assert hold_of([closed], both, triggered_by=None) is None
 
 
 def test_who_overrides_says_what_was_in_front_of_them() -> None:

@@ -21,6 +21,7 @@ from slipway_pod.program.subprograms import (
     run_builder,
     run_program,
 )
+from tests.support.python_programs import python_head
 
 PYTHON = sys.executable
 
@@ -28,7 +29,7 @@ PYTHON = sys.executable
 def script(folder: Path, text: str, name: str = "builder") -> str:
     """A program of that text; returns its path."""
     path = folder / name
-    path.write_text(f"#!{PYTHON}\n{text}\n")
+    path.write_text(f"{python_head(PYTHON)}{text}\n")
     path.chmod(0o755)
     return str(path)
 
