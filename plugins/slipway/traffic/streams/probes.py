@@ -43,6 +43,8 @@ _UNDER_WAY_LIMIT = 8
 _CLOSE_LIMIT_S = 1.0
 # Between two looks whether the router sees streams of a model that nothing calls streamed.
 _LOOK_S = 5.0
+# Without an answer for so long it passes nothing any more, and the plan's own limit ends the step.
+_LOOK_LIMIT_S = 30.0
 _NOBODY_READS = (
     "the router has seen {seen} streams of users, and nobody reads what they hold; write `rollout.streaming: "
     "{{protocol: grpc}}` (or `generate_stream`) in the release file, and release the version again"
@@ -126,6 +128,7 @@ class StreamProbes:
         if counting is None or self._settings.answers_read_by == "metrics":
             self._known.set()
             return
+        given_up_at = time.monotonic() + _LOOK_LIMIT_S
         while True:
             try:
                 seen = await self._metrics.run(
@@ -133,6 +136,9 @@ class StreamProbes:
                 )
             except SlipwayError as error:
                 self.obstacle = f"whether users stream is not known: {error.in_short()}"
+                if time.monotonic() > given_up_at and not self._known.is_set():
+                    self._is_needed = True
+                    self._known.set()
             else:
                 self.obstacle = "" if not seen else _NOBODY_READS.format(seen=seen)
                 self._is_needed = bool(seen)

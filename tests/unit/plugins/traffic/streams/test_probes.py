@@ -263,6 +263,23 @@ async def test_streams_that_nobody_spoke_of_pass_nothing(
     probes.stop()
 
 
+async def test_a_router_that_never_tells_of_streams_passes_nothing(
+    askers: Askers, probing: Probing, versions: VersionsDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while it is an obstacle, so that the step ends as one that could not be judged."""
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(module, "_LOOK_LIMIT_S", 0.0)
+    versions.versions = VersionsDouble().versions
+    router = Counting(0)
+    router.away = True
+    probes = probing(router)
+    probes.begin(lambda: BOTH)
+    assert await probes.is_known(5.0)
+    assert counts(probes.take()) == (0, 0, 0, 0)
+    assert "whether users stream is not known" in probes.obstacle
+    probes.stop()
+
+
 async def test_streams_that_are_seen_later_count(
     askers: Askers, probing: Probing, versions: VersionsDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
