@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import SlipwayError, TransientError
+from include.model_release.errors import InputMissingError, SlipwayError, TransientError
 from include.model_release.metrics.samples import Sample, Window
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.ingress import Endpoint, IngressHook
@@ -71,7 +71,8 @@ class StreamProbes:
         metrics: MetricsSource | None = None,
     ) -> None:
         self._release_run, self._registry, self._ingress = release_run, registry, ingress
-        self._counting = metrics if isinstance(metrics, StreamCounting) else None
+        source: object = metrics
+        self._counting = source if isinstance(source, StreamCounting) else None
         self._settings = release_run.spec.rollout.streaming
         self._store = BlockingCalls("the object store, for golden requests over streams", _STORE_LIMIT_S)
         self._lookups = BlockingCalls("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
@@ -147,7 +148,7 @@ class StreamProbes:
 
     async def _run(self, urls: Urls) -> None:
         try:
-            need = await self._loaded(lambda: stream_need(self._release_run, self._registry))
+            need = await self._loaded(self._need)
             if need is None:
                 await self._look_for_streams()
                 return
@@ -167,6 +168,19 @@ class StreamProbes:
         finally:
             for side in (self._stable, self._candidate):
                 await side.close()
+
+    def _need(self) -> StreamNeed | None:
+        """Return how the model is asked over streams, as far as the store tells.
+
+        No percent is given to a version without a manifest, and before the first one `preflight.py` has asked the same.
+        """
+        try:
+            return stream_need(self._release_run, self._registry)
+        except InputMissingError as error:
+            log.warning(
+                "no configuration tells whether the model is asked over streams: %s", error.in_short()
+            )
+            return None
 
     async def _loaded(self, load: Callable[[], Result]) -> Result:
         """Return what the store has, however long that takes."""

@@ -208,16 +208,16 @@ async def test_a_golden_set_that_cannot_be_read_passes_nothing(
     probes.stop()
 
 
-async def test_a_candidate_that_is_not_published_passes_nothing(
+async def test_a_configuration_that_cannot_be_read_passes_nothing(
     askers: Askers, probing: Probing, versions: VersionsDouble
 ) -> None:
     """What cannot be told is not "no streams"."""
-    del versions.versions[3]
+    versions.versions[3] = {"digits": "decoupled {"}
     probes = probing()
     probes.begin(lambda: BOTH)
     assert await probes.is_known(5.0)
     assert counts(probes.take()) == (0, 0, 0, 0)
-    assert "not published" in probes.obstacle
+    assert "config" in probes.obstacle
     probes.stop()
 
 
