@@ -22,6 +22,7 @@ from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 _WINDOW = Window(2.0, Sample(100, 1, {1.0: 60, 5.0: 40}), Sample(50, 0, {1.0: 30, 5.0: 20}))
 _REPLAYED = Window(2.0, Sample(10, 0, {1.0: 10}), Sample(10, 1, {1.0: 10}), "replay")
+_STREAMED = Window(2.0, Sample(10, 0, {1.0: 10}), Sample(10, 1, {1.0: 10}), "stream")
 _RECORDING: tuple[list[Any], ...] = (
     [
         {"policy": AnalysisPolicy(latency_ceiling_ms=100, error_ceiling_percent=10).to_dict()},
@@ -29,6 +30,7 @@ _RECORDING: tuple[list[Any], ...] = (
         {"window": _WINDOW.to_dict()},
         {"blind": "no answer"},
         {"window": _REPLAYED.to_dict()},
+        {"window": _STREAMED.to_dict()},
     ],
 )
 
@@ -40,6 +42,7 @@ def _states() -> tuple[Any, ...]:
     judge.observe(_WINDOW)
     fresh = json.loads(judge.to_json())
     judge.observe(_REPLAYED)
+    judge.observe(_STREAMED)
     judge.observe_failure("no answer")
     return fresh, json.loads(judge.to_json())
 

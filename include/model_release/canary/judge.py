@@ -39,7 +39,6 @@ from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
 from include.model_release.canary.streamed import (
-    STREAMED,
     StreamedRequests,
     all_evidence,
     streams_told,
@@ -48,6 +47,7 @@ from include.model_release.canary.streamed import (
 )
 from include.model_release.canary.totals import Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
+from include.model_release.canary.verdict_text import STREAMED
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName

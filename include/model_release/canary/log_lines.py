@@ -47,7 +47,7 @@ def window_line(verdict: Verdict, at: datetime) -> str:
         parts.append("no data from the metrics source")
     else:
         parts += [f"candidate {_counts(window.candidate)}", f"stable {_counts(window.stable)}"]
-        parts += [told] if (told := source_words(window.source)) else []
+        parts += [words] if (words := source_words(window.source)) else []
     return _BETWEEN.join(parts)
 
 

@@ -20,10 +20,9 @@ from typing import Any
 
 from include.model_release.canary.golden_replay import REPLAY_SHARE, GoldenReplayEvidence
 from include.model_release.canary.totals import Totals
+from include.model_release.canary.verdict_text import STREAMED
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
-
-STREAMED = "streamed golden requests"
 
 
 class StreamedRequests:

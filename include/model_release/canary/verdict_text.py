@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from include.model_release.canary.streamed import STREAMED
 from include.model_release.canary.verdict import Statistics, Verdict
 from include.model_release.metrics.samples import Sample, Source
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
@@ -19,7 +18,7 @@ HYPOTHESIS_WORDS: dict[str, str] = {
     "error_ceiling": "errors above the ceiling",
     "latency_ceiling": "latency above the ceiling",
 }
-REPLAYED = "replayed golden requests"
+REPLAYED, STREAMED = "replayed golden requests", "streamed golden requests"
 _SOURCE_WORDS: Mapping[str, str] = {"replay": REPLAYED, "stream": STREAMED}
 _MEANING = {
     "pass": "The candidate may go on: nothing speaks against it, and enough was seen.",

@@ -18,6 +18,8 @@ from include.sandbox.host.files import replace_file
 from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 
+Document = dict[str, Any]
+
 PROTOCOLS = ("http", "grpc")
 ROUTE_CONFIG = "slipway"
 REVISION_HEADER = "x-slipway-revision"
@@ -27,10 +29,22 @@ LATENCY_BUCKETS_MS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300,
 # Counters are live; histograms are as old as the last flush, so that is short.
 STATS_FLUSH_INTERVAL = "1s"
 REQUEST_TIMEOUT = "300s"
+# Requests whose answers are streams are counted by themselves, for each ingress: what is inside them no status tells.
+STREAMS: Document = {
+    "name": "streams",
+    "headers": [
+        {
+            "name": ":path",
+            "string_match": {
+                "safe_regex": {
+                    "regex": r"/inference\.GRPCInferenceService/ModelStreamInfer|/v2/models/.+/generate_stream"
+                }
+            },
+        }
+    ],
+}
 # A mirror that hangs must not pile up copies: what is beyond these is not mirrored.
 MIRROR_BOUNDS = {"max_connections": 16, "max_pending_requests": 64, "max_requests": 64}
-
-Document = dict[str, Any]
 
 
 def cluster_name(target: str, protocol: str) -> str:
@@ -100,6 +114,7 @@ def route_document(ingresses: Iterable[Ingress]) -> Document:
             {
                 "name": ingress.name,
                 "domains": list(ingress.hosts),
+                "virtual_clusters": [STREAMS],
                 "routes": [
                     {"match": {"prefix": "/", "grpc": {}}, "route": _action(ingress, "grpc")},
                     {"match": {"prefix": "/"}, "route": _action(ingress, "http")},

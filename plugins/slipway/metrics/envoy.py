@@ -20,7 +20,7 @@ from include.model_release.metrics.samples import Counters, Reading, SeriesReadi
 from include.model_release.rollout.drain import OpenRequests
 from include.model_release.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 from slipway.hooks.http_access import HttpAccess, within
-from slipway.metrics import active_requests
+from slipway.metrics import active_requests, streams_seen
 from slipway.metrics.active_requests import open_requests_of
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 
@@ -127,6 +127,19 @@ class EnvoyMetricsHook(BaseHook):
         """
         what = f"the metrics endpoint of {self.metrics_conn_id!r}"
         return open_requests_of(revision, within(self.timeout_s, self._scrape(active_requests.FILTER), what))
+
+    def streams_seen(self, namespace: str, inference_service: str) -> int:
+        """Return how many streams users have begun at an InferenceService; 0 of an Envoy that does not tell them apart.
+
+        :raises MetricsUnavailableError: as `read`.
+        """
+        what = f"the metrics endpoint of {self.metrics_conn_id!r}"
+        pages = within(self.timeout_s, self._scrape(streams_seen.FILTER), what)
+        try:
+            counted = (page for _, page in pages.values())
+            return streams_seen.streams_counted(counted, namespace, inference_service)
+        except (ValueError, OverflowError) as error:
+            raise _unusable(", ".join(pages), _short(str(error))) from None
 
     async def _scrape(self, names: str = _FILTER) -> dict[str, tuple[float, str]]:
         """When each endpoint answered (unix seconds), and what."""

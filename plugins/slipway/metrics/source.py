@@ -32,8 +32,11 @@ class MetricsSource(Protocol):
 class StreamCounting(Protocol):
     """A source that can tell streams from other requests."""
 
-    def streams_seen(self, revision: str) -> int:
-        """Return how many streams of users had ended at a revision when it was read last; 0 where it was not read."""
+    def streams_seen(self, namespace: str, inference_service: str) -> int:
+        """Return how many streams users have begun at an InferenceService. It blocks, as `read` does.
+
+        :raises MetricsUnavailableError: the source cannot tell now.
+        """
 
 
 def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CONN_ID) -> MetricsSource:

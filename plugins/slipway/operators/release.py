@@ -55,7 +55,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway.run_note import tell_release
 from slipway.traffic.reconciler import observe_service
 from slipway.traffic.streams.preflight import require_source_read
-from slipway.training_configs import require_stateless_source
+from slipway.training_configs import require_stateless_source, training_configs
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
 
@@ -243,7 +243,8 @@ class AdmitReleaseOperator(BaseOperator):
             record.require_own(getattr(context.get("dag_run"), "run_after", None))
         stable = self._stable(spec)
         if stable is not None:
-            require_source_read(store, spec, version, make_service(spec.rollout, self.kubernetes_conn_id))
+            service = make_service(spec.rollout, self.kubernetes_conn_id)
+            require_source_read(spec, lambda: training_configs(store, spec, version), service)
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
             require_newer(spec.model, version, live=None if stable is None else stable.version)

@@ -222,7 +222,7 @@ class StepWatch:
             # Time in which nobody watched is no time of the bake.
             self.elapsed_s += 0.0 if window is None else window.seconds
             # First, so that the window of users, or that it gave no data, has the last word.
-            streamed = self._streams.take((self._stable, self._candidate))
+            streamed = self._streams.take()
             if streamed is not None:
                 self._judged(await self._cluster.pods.marked(streamed))
             verdict = self._judged(window)

@@ -215,7 +215,7 @@ class StreamsDouble:
         """Note where it would ask."""
         self.urls.append(urls())
 
-    def take(self, revisions: Iterable[str] = ()) -> Window | None:
+    def take(self) -> Window | None:
         """Return the same window again and again."""
         if self.counts is None:
             return None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections.abc import Callable, Mapping
 
 from include.model_release.errors import SlipwayError, StreamsUnreadError, TransientError
 from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.rollout.observation import Observed
 from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.triton_config.options import Config
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.ingress import Endpoint, IngressHook
-from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_context import ReleaseContext
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import observe_service
@@ -23,7 +24,6 @@ from slipway.traffic.streams.requests import (
     stream_need,
     streamed_golden,
 )
-from slipway.training_configs import training_configs
 
 log = logging.getLogger(__name__)
 
@@ -73,9 +73,12 @@ def require_streams_read(parts: ReleaseContext) -> None:
     log.info("streams are read during the canary: %s; stable has answered a golden request", need.why)
 
 
-def require_source_read(store: ModelStoreHook, spec: ReleaseSpec, version: int, service: KServeHook) -> None:
+def require_source_read(
+    spec: ReleaseSpec, left: Callable[[], Mapping[str, Config]], service: KServeHook
+) -> None:
     """Return where nothing that is known on admission says that the streams of the model will not be read.
 
+    :param left: returns the configurations that training has left.
     :raises StreamsUnreadError: the release file or a configuration in ``incoming/`` is of a model that is asked over
         streams, and nobody would read them.
     """
@@ -86,7 +89,7 @@ def require_source_read(store: ModelStoreHook, spec: ReleaseSpec, version: int, 
         why = "`serving.decoupled: true`"
     elif is_decoupled(
         config
-        for name, config in training_configs(store, spec, version).items()
+        for name, config in left().items()
         # What the release file says of the model itself stands above training's.
         if name != spec.model or "decoupled" not in spec.serving.model_fields_set
     ):

@@ -10,13 +10,13 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import SlipwayError, TransientError
+from include.model_release.errors import InputMissingError, SlipwayError, TransientError
 from include.model_release.metrics.samples import Sample, Window
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.ingress import Endpoint, IngressHook
@@ -41,6 +41,14 @@ _RETRY_S = 2.0
 # So many requests may be under way to one revision: a slow model is asked less often, and not overrun.
 _UNDER_WAY_LIMIT = 8
 _CLOSE_LIMIT_S = 1.0
+# Between two looks whether the router sees streams of a model that nothing calls streamed.
+_LOOK_S = 5.0
+# Without an answer for so long it passes nothing any more, and the plan's own limit ends the step.
+_LOOK_LIMIT_S = 30.0
+_NOBODY_READS = (
+    "the router has seen {seen} streams of users, and nobody reads what they hold; write `rollout.streaming: "
+    "{{protocol: grpc}}` (or `generate_stream`) in the release file, and release the version again"
+)
 
 Urls = Callable[[], tuple[str, str]]
 Result = TypeVar("Result")
@@ -63,10 +71,12 @@ class StreamProbes:
         metrics: MetricsSource | None = None,
     ) -> None:
         self._release_run, self._registry, self._ingress = release_run, registry, ingress
-        self._counting = metrics if isinstance(metrics, StreamCounting) else None
+        source: object = metrics
+        self._counting = source if isinstance(source, StreamCounting) else None
         self._settings = release_run.spec.rollout.streaming
         self._store = BlockingCalls("the object store, for golden requests over streams", _STORE_LIMIT_S)
         self._lookups = BlockingCalls("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
+        self._metrics = BlockingCalls("the metrics source, for streams", _LOOK_UP_LIMIT_S)
         self._endpoints: dict[str, Endpoint] = {}
         self._running: asyncio.Task[None] | None = None
         self._known = asyncio.Event()
@@ -83,14 +93,10 @@ class StreamProbes:
         self._taken_at = time.monotonic()
         self._running = asyncio.create_task(self._run(urls))
 
-    def take(self, revisions: Sequence[str] = ()) -> Window | None:
+    def take(self) -> Window | None:
         """Return what has ended since the window before, one without requests where nothing has; None: the model is not
         asked over streams, or that is not known yet.
-
-        :param revisions: of those that users are led to, streams that were seen are asked for.
         """
-        if not self._is_needed:
-            self._note_seen(revisions)
         if not self._is_needed:
             return None
         now = time.monotonic()
@@ -117,27 +123,37 @@ class StreamProbes:
         if self._running is not None:
             self._running.cancel()
 
-    def _note_seen(self, revisions: Sequence[str]) -> None:
-        """Where the router has seen streams though nothing speaks of any, no step passes."""
-        if self._counting is None or not self._known.is_set():
+    async def _look_for_streams(self) -> None:
+        """Look again and again whether users stream though nothing speaks of it; then no step passes."""
+        rollout, counting = self._release_run.spec.rollout, self._counting
+        if counting is None or self._settings.answers_read_by == "metrics":
+            self._known.set()
             return
-        if self._settings.answers_read_by == "metrics":
-            return
-        seen = sum(self._counting.streams_seen(revision) for revision in revisions)
-        if seen:
-            self._is_needed = True
-            self.obstacle = (
-                f"the router has seen {seen} streams of users, and nobody reads what they hold. Write "
-                "`rollout.streaming: {protocol: grpc}` in the release file, and release the version again"
-            )
+        given_up_at = time.monotonic() + _LOOK_LIMIT_S
+        while True:
+            try:
+                seen = await self._metrics.run(
+                    lambda: counting.streams_seen(rollout.namespace, rollout.inference_service)
+                )
+            except SlipwayError as error:
+                self.obstacle = f"whether users stream is not known: {error.in_short()}"
+                if time.monotonic() > given_up_at and not self._known.is_set():
+                    self._is_needed = True
+                    self._known.set()
+            else:
+                self.obstacle = "" if not seen else _NOBODY_READS.format(seen=seen)
+                self._is_needed = bool(seen)
+                self._known.set()
+            await asyncio.sleep(_LOOK_S)
 
     async def _run(self, urls: Urls) -> None:
         try:
-            need = await self._loaded(lambda: stream_need(self._release_run, self._registry))
-            self._is_needed = need is not None
-            self._known.set()
+            need = await self._loaded(self._need)
             if need is None:
+                await self._look_for_streams()
                 return
+            self._is_needed = True
+            self._known.set()
             log.info("the model is asked over streams: %s", need.why)
             self.obstacle = "the golden set was not read yet"
             golden = await self._loaded(
@@ -152,6 +168,19 @@ class StreamProbes:
         finally:
             for side in (self._stable, self._candidate):
                 await side.close()
+
+    def _need(self) -> StreamNeed | None:
+        """Return how the model is asked over streams, as far as the store tells.
+
+        No percent is given to a version without a manifest, and before the first one `preflight.py` has asked the same.
+        """
+        try:
+            return stream_need(self._release_run, self._registry)
+        except InputMissingError as error:
+            log.warning(
+                "no configuration tells whether the model is asked over streams: %s", error.in_short()
+            )
+            return None
 
     async def _loaded(self, load: Callable[[], Result]) -> Result:
         """Return what the store has, however long that takes."""

@@ -19,7 +19,7 @@ from include.model_release.errors import StreamsUnreadError
 from include.model_release.publishing.manifest import FileEntry, Provenance
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.tensors import TensorSpec
-from include.sandbox.lab.models import publish_files
+from include.sandbox.lab.models import publish_files, repository_files
 from include.sandbox.lab.serving_stack import Lab
 from include.sandbox.services.object_store import client
 from tests.support.serving.stream_model import stream_model_files
@@ -64,16 +64,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
         yield made
 
 
-def published(model: LabModel, fault: str = "", **streaming: Any) -> ReleaseRun:
-    """Publish the next version, decoupled, with a golden set of one row; it fails as told inside its streams."""
+def published(model: LabModel, fault: str = "", *, decoupled: bool = True, **streaming: Any) -> ReleaseRun:
+    """Publish the next version with a golden set of one row; a decoupled one fails as told inside its streams."""
     from slipway.hooks.s3_store import ModelStoreHook
     from slipway.registry.registry import ModelRegistry, golden_key
 
     release_run = model.publish()
     bucket, version = release_run.bucket, release_run.version
-    publish_files(
-        client(model.lab.settings, "s3"), bucket, MODEL, version, stream_model_files(MODEL, version, fault)
-    )
+    files = stream_model_files(MODEL, version, fault) if decoupled else repository_files(MODEL, version)
+    publish_files(client(model.lab.settings, "s3"), bucket, MODEL, version, files)
     file = io.BytesIO()
     np.savez(file, x=np.ones(1, dtype=np.float32), label=np.zeros(1, dtype=np.int64))
     store = ModelStoreHook(bucket)
@@ -140,7 +139,7 @@ def verdicts_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     [
         ({}, ""),
         ({"protocol": "generate_stream"}, ""),
-        ({"timeout_s": 0.001}, "no answer of the stable version to 3 golden requests by grpc"),
+        ({"timeout_s": 1e-6}, "no answer of the stable version to 3 golden requests by grpc"),
     ],
     ids=["grpc", "generate_stream", "no time"],
 )
@@ -209,4 +208,25 @@ async def test_the_same_by_generate_stream(model: LabModel) -> None:
     verdicts = verdicts_of(events)
     assert (decision, verdicts[-1]["status"]) == ("roll_back", "fail")
     assert verdicts[-1]["statistics"]["canary"]["stable_streamed_errors"] == 0
+    model.restore(release_run)
+
+
+async def test_streams_that_nobody_spoke_of_pass_nothing(model: LabModel) -> None:
+    """The model sends single responses and its users stream them all the same: no pass, and what to write is told."""
+    release_run = published(model, decoupled=False)
+    short = release_run.spec.rollout.model_copy(update={"max_bake_s": 8})
+    assert release_run.stable is not None
+    release_run = release_run.model_copy(
+        update={
+            "spec": release_run.spec.model_copy(update={"rollout": short}),
+            # Stable's files are gone from the bucket: its configuration does not tell of streams either.
+            "stable": release_run.stable.model_copy(update={"version": 99}),
+        }
+    )
+    with patch.object(model, "spec", release_run.spec), users_of(model) as users:
+        decision, events = await model._watch(release_run)
+    assert users.answers > 0
+    assert decision == "roll_back"
+    reason = next(event["data"]["reason"] for event in events if event["kind"] == "rollback_started")
+    assert "`rollout.streaming: {protocol: grpc}`" in reason
     model.restore(release_run)

@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
+import numpy as np
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from slipway.hooks.ingress import Endpoint
+from slipway.metrics.streams_seen import FILTER, streams_counted
+from slipway.traffic.streams.generate_streams import GenerateStreams, generate_body
+from slipway.traffic.streams.grpc_streams import GrpcStreams, grpc_body
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError
 from include.model_release.metrics.queries import QUERY_SETS
+from include.model_release.tensors import TensorSpec
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.router import Router, envoy_program
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
@@ -143,6 +149,38 @@ async def test_same_routing_again_changes_nothing(
     await envoy.router.apply(split(backends, old=50, new=50))
     after = [(tmp_path / "router" / name).stat().st_ino for name in ("clusters.json", "routes.json")]
     assert before == after
+
+
+async def test_streams_of_users_are_counted_by_ingress(envoy: Envoy, backends: dict[str, Backend]) -> None:
+    """Both of Triton's streaming calls count, single requests do not, and a revision's own URL counts apart."""
+    tagged = Ingress("models/table/latest", (TAG_HOST,), ((NEW, 100),), tag="latest")
+    users = split(backends, old=50, new=50)
+    await envoy.router.apply(Routing(users.backends, (*users.ingresses, tagged)))
+    await asyncio.to_thread(ask_http, envoy.ingress_port)
+    with grpc_client(envoy.ingress_port) as client:
+        await asyncio.to_thread(ask_grpc, client)
+    rows = (TensorSpec(name="x", datatype="FP32", shape=(-1, 2)),)
+    row = {"x": np.ones((1, 2), np.float32)}
+    for host, times in ((HOST, 2), (TAG_HOST, 5)):
+        endpoint = Endpoint(f"http://127.0.0.1:{envoy.ingress_port}", host)
+        by_events, by_grpc = (
+            GenerateStreams(endpoint, "table", ("y",), 5.0),
+            GrpcStreams(endpoint, ("y",), 5.0),
+        )
+        for _ in range(times):
+            assert (await by_events.ask(generate_body(rows, row))).fault == ""
+            assert (await by_grpc.ask(grpc_body("table", rows, row))).fault == ""
+        await by_events.close()
+        await by_grpc.close()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(
+            f"http://127.0.0.1:{envoy.admin_port}/stats/prometheus", params={"filter": FILTER}
+        ) as response,
+    ):
+        page = await response.text()
+    assert streams_counted([page], "models", "table") == 4
+    assert streams_counted([page], "models", "other") == 0
 
 
 async def test_answers_are_counted_by_revision_and_protocol(

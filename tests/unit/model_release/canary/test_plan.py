@@ -115,10 +115,11 @@ def test_queries_that_may_count_replays_among_users_are_refused() -> None:
 
 
 def test_the_examples_of_the_documentation_are_release_files() -> None:
-    """docs/canary.md: both examples of a golden replay are read, queries included."""
+    """docs/canary.md: both examples of a golden replay are read, queries included, and that of streams."""
     text = (Path(__file__).parents[4] / "docs" / "canary.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     specs = [
         parse_release_spec(f"model: digits\nsource: {{format: onnx}}\n{one}", "doc.yaml") for one in examples
     ]
-    assert [spec.rollout.on_inconclusive for spec in specs] == ["golden_replay", "golden_replay"]
+    told = [(spec.rollout.on_inconclusive, spec.rollout.streaming.protocol) for spec in specs]
+    assert told == [("golden_replay", None), ("golden_replay", None), ("rollback", "grpc")]

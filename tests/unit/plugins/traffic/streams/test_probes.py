@@ -13,7 +13,7 @@ from slipway.traffic.streams.answer import StreamedAnswer
 from slipway.traffic.streams.probes import StreamProbes
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import GoldenSetError
+from include.model_release.errors import GoldenSetError, MetricsUnavailableError
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from tests.support.canary.streamed_versions import (
@@ -208,16 +208,16 @@ async def test_a_golden_set_that_cannot_be_read_passes_nothing(
     probes.stop()
 
 
-async def test_a_candidate_that_is_not_published_passes_nothing(
+async def test_a_configuration_that_cannot_be_read_passes_nothing(
     askers: Askers, probing: Probing, versions: VersionsDouble
 ) -> None:
     """What cannot be told is not "no streams"."""
-    del versions.versions[3]
+    versions.versions[3] = {"digits": "decoupled {"}
     probes = probing()
     probes.begin(lambda: BOTH)
     assert await probes.is_known(5.0)
     assert counts(probes.take()) == (0, 0, 0, 0)
-    assert "not published" in probes.obstacle
+    assert "config" in probes.obstacle
     probes.stop()
 
 
@@ -229,7 +229,7 @@ async def test_a_model_of_single_responses_is_not_asked(
     probes = probing()
     probes.begin(lambda: BOTH)
     assert await probes.is_known(5.0)
-    assert probes.take(("stable", "candidate")) is None
+    assert probes.take() is None
     assert askers.candidate.bodies == []
     probes.stop()
 
@@ -239,10 +239,13 @@ class Counting:
 
     def __init__(self, seen: int) -> None:
         self.seen = seen
+        self.away = False
 
-    def streams_seen(self, revision: str) -> int:
-        """The same of every revision."""
-        return self.seen
+    def streams_seen(self, namespace: str, inference_service: str) -> int:
+        """Of one InferenceService, while the source answers."""
+        if self.away:
+            raise MetricsUnavailableError("the metrics endpoint did not answer")
+        return self.seen if (namespace, inference_service) == ("models", "digits") else 0
 
 
 @pytest.mark.parametrize(("seen", "passes"), [(0, True), (4, False)])
@@ -254,7 +257,43 @@ async def test_streams_that_nobody_spoke_of_pass_nothing(
     probes = probing(Counting(seen))
     probes.begin(lambda: BOTH)
     assert await probes.is_known(5.0)
-    window = probes.take(("stable", "candidate"))
+    window = probes.take()
     assert (window is None) == passes
     assert passes or "`rollout.streaming: {protocol: grpc}`" in probes.obstacle
+    probes.stop()
+
+
+async def test_a_router_that_never_tells_of_streams_passes_nothing(
+    askers: Askers, probing: Probing, versions: VersionsDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while it is an obstacle, so that the step ends as one that could not be judged."""
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(module, "_LOOK_LIMIT_S", 0.0)
+    versions.versions = VersionsDouble().versions
+    router = Counting(0)
+    router.away = True
+    probes = probing(router)
+    probes.begin(lambda: BOTH)
+    assert await probes.is_known(5.0)
+    assert counts(probes.take()) == (0, 0, 0, 0)
+    assert "whether users stream is not known" in probes.obstacle
+    probes.stop()
+
+
+async def test_streams_that_are_seen_later_count(
+    askers: Askers, probing: Probing, versions: VersionsDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The router is looked at again and again, and before the first look it is not known that there are none."""
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    versions.versions = VersionsDouble().versions
+    router = Counting(0)
+    router.away = True
+    probes = probing(router)
+    probes.begin(lambda: BOTH)
+    assert not await probes.is_known(0.05)
+    router.away = False
+    assert await probes.is_known(5.0)
+    assert probes.take() is None
+    router.seen = 1
+    await until(lambda: probes.take() is not None)
     probes.stop()

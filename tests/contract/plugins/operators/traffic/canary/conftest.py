@@ -81,6 +81,7 @@ def _metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "AIRFLOW_CONN_SLIPWAY_METRICS", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
     )
+    monkeypatch.setattr(EnvoyMetricsHook, "streams_seen", lambda self, namespace, inference_service: 0)
     monkeypatch.setattr(
         EnvoyMetricsHook,
         "read",
