@@ -43,7 +43,7 @@ from include.model_release.rollout.fields import (
     START_GENERATION,
     TRANSFORMER,
     VERSION,
-    condition_is_true,
+    common_facts,
     deployment_mode,
     is_percent,
     load_failure,
@@ -52,8 +52,6 @@ from include.model_release.rollout.fields import (
     percent,
     text,
     texts,
-    transformer_digest,
-    whole,
 )
 from include.model_release.rollout.knative_view import (
     KnativeService,
@@ -63,6 +61,7 @@ from include.model_release.rollout.knative_view import (
     revision_templates,
 )
 from include.model_release.rollout.preflight import preflight
+from include.model_release.rollout.standard.capacity import leads_nobody_to
 from include.model_release.rollout.standard.notes import notes_of, own_urls
 from include.model_release.rollout.standard_view import (
     StandardView,
@@ -276,7 +275,7 @@ class Observed:
     def is_shielded_from(self, storage_uri: str) -> bool:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
-            return self.traffic_current and _gives_nothing(self.standard, storage_uri)
+            return self.traffic_current and leads_nobody_to(self.standard, storage_uri)
         if not self.is_led_so or (self.storage_uri == storage_uri and self.canary_percent != 0):
             return False
         led = {revision for revision, share in self.traffic.items() if share > 0}
@@ -309,15 +308,6 @@ class Observed:
         return self.annotations.get(key, "")
 
 
-def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
-    wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == storage_uri)
-    led = {backend for backend, share in view.route.traffic.items() if share}
-    pods = [one for one in map((view.deployments or {}).get, led) if one is not None]
-    seen = led & view.backends_of(storage_uri)
-    served = any(one.storage_uri == storage_uri or not one.are_alike for one in pods)
-    return view.stable_uri != storage_uri and not (wanted or seen or served)
-
-
 def observe(
     isvc: Mapping[str, Any],
     routes: Iterable[Mapping[str, Any]] = (),
@@ -341,7 +331,7 @@ def observe(
     told_percent = predictor.get("canaryTrafficPercent")
     view = knative_view(status, component, percent(told_percent))
     return Observed(
-        **_common(isvc),
+        **common_facts(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
         canary_percent=percent(told_percent),
         latest_created=text(component.get("latestCreatedRevision")),
@@ -369,25 +359,6 @@ def observe(
     )
 
 
-def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what both dialects have in the same place."""
-    metadata, status = mapping(isvc.get("metadata")), mapping(isvc.get("status"))
-    return {
-        "name": text(metadata.get("name")),
-        "namespace": text(metadata.get("namespace")),
-        "uid": text(metadata.get("uid")),
-        "resource_version": text(metadata.get("resourceVersion")),
-        "generation": whole(metadata.get("generation")) or 0,
-        "observed_generation": whole(status.get("observedGeneration")),
-        "ready": condition_is_true(status, "Ready"),
-        "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
-        "url": text(status.get("url")) or None,
-        "deployment_mode": deployment_mode(isvc) or None,
-        "deleting": "deletionTimestamp" in metadata,
-        "transformer": transformer_digest(isvc),
-    }
-
-
 def _observe_standard(
     isvc: Mapping[str, Any],
     routes: list[Mapping[str, Any]],
@@ -401,7 +372,7 @@ def _observe_standard(
     latest = stable if own is None else view.backend(own)
     is_up = view.predictor_ready if own is None else candidate_is_up
     return Observed(
-        **_common(isvc),
+        **common_facts(isvc),
         storage_uri=view.stable_uri if own is None else own.storage_uri,
         canary_percent=None if own is None else own.percent,
         latest_created=latest,

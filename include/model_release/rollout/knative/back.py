@@ -302,12 +302,13 @@ def _await_release(goal: RollBack, observed: Observed) -> Action:
     found = live_doubt(observed, goal.stable_uri)
     if not found:
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")
-    safe = safe_revision(goal, observed)
-    if observed.latest_ready not in ("", observed.latest_rolledout) and _rest_is_good(goal, observed):
-        if not _latest_is_good(goal, observed):
-            # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
-            # latest ready.
-            return _patch_shield(observed, safe)
+    would_help = observed.latest_ready not in ("", observed.latest_rolledout) and _rest_is_good(
+        goal, observed
+    )
+    if would_help and not _latest_is_good(goal, observed):
+        # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
+        # latest ready.
+        return _patch_shield(observed, safe_revision(goal, observed))
     return Wait(
         f"Waiting to see all traffic on the good version. {found}{observed.traffic_doubt}",
         RELEASE_TRAFFIC,

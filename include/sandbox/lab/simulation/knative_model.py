@@ -142,7 +142,9 @@ class KnativeModel:
     def _managed_fields(self) -> list[Json]:
         """Return who changed the storageUri last, as the API server tells it."""
         fields = {"f:spec": {"f:predictor": {"f:model": {"f:storageUri": {}}}}}
-        return [{"manager": self.named_by, "operation": "Update", "fieldsV1": fields}] if self.named_by else []
+        return (
+            [{"manager": self.named_by, "operation": "Update", "fieldsV1": fields}] if self.named_by else []
+        )
 
     def knative_service(self) -> Json:
         """Return the Knative Service as the API shows it, as far as what is served and its traffic go."""
@@ -371,4 +373,6 @@ def live_model(**settings: Any) -> KnativeModel:
 
 
 # They number what happened and decide nothing; with them no two states would be the same.
-_COUNTERS = frozenset({"named_by", "resource_version", "service_generation", "handled_generation", "observed_generation"})
+_COUNTERS = frozenset(
+    {"named_by", "resource_version", "service_generation", "handled_generation", "observed_generation"}
+)
