@@ -101,9 +101,10 @@ class Observed:
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
     it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
-    `restored_at` is the generation in which a rollback named the good version, "" where none did. `named_by` is who
-    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
-    everyone, which a rollback can go on from and nothing else.
+    `restored_at` is the generation in which a rollback named the good version, "" where none did; `named_by` is who
+    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the
+    spec is of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing
+    else.
     """
 
     name: str
@@ -321,7 +322,8 @@ def observe(
 
     `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
     only the Standard mode looks at them. `behind` is the Knative mode's Knative Service (None: it was not read, or
-    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where no mode is named it is Knative.
+    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where
+    no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
         return _observe_standard(isvc, list(routes), deployments)
