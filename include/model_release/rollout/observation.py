@@ -61,8 +61,7 @@ from include.model_release.rollout.knative_view import (
     revision_templates,
 )
 from include.model_release.rollout.preflight import preflight
-from include.model_release.rollout.standard.capacity import leads_nobody_to
-from include.model_release.rollout.standard.notes import notes_of, own_urls
+from include.model_release.rollout.standard_notes import leads_nobody_to, notes_of, own_urls
 from include.model_release.rollout.standard_view import (
     StandardView,
     backend_name,

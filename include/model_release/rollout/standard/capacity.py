@@ -50,15 +50,6 @@ def unproved(view: StandardView, backend: str, uri: str) -> str:
     return "" if found.are_alike else f"There are still pods of another version among those of {backend}."
 
 
-def leads_nobody_to(view: StandardView, uri: str) -> bool:
-    """Tell whether the spec gives `uri` nothing, and nobody is led to pods that serve it, or may."""
-    wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == uri)
-    led = {backend for backend, share in view.route.traffic.items() if share}
-    pods = [one for one in map((view.deployments or {}).get, led) if one is not None]
-    served = any(one.storage_uri == uri or not one.are_alike for one in pods)
-    return view.stable_uri != uri and not (wanted or served or led & view.backends_of(uri))
-
-
 def missing(view: StandardView, backend: str, pods: int) -> str:
     """Return what keeps `backend` from having `pods` available pods; "" where it has them."""
     hidden = unseen(view, backend)
