@@ -4,8 +4,9 @@ A scenario is a story that has brought the model of a cluster to a state, a goal
 one step at a time or lag, people edit, slipway takes turns, or acts by what it has read some time ago. In the models it
 is known what users get, now and whatever the controllers may yet do in any order.
 
-- No patch of slipway's makes the worst that users may get of a version worse, but for the weight that its goal asks for.
+- No patch of slipway's makes the worst that users may get of a version worse, but for its goal's own weight.
 - `Done` is said only of what users really get, and nobody is called safe who is not.
+- Left alone with a rollback, in the Knative dialect, everybody gets the good version.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ Json = dict[str, Any]
 # How many states the controllers may come to that a scenario still looks at; what lies beyond is not judged.
 _FUTURES = 3000
 _OUTLOOKS = 20_000
+_TURNS = 30
 
 GOALS: Mapping[str, Goal] = {
     "roll back": RollBack(GOOD, BAD),
@@ -189,6 +191,18 @@ class _Run:
         elif event in self.model.steps:
             self.model.step(event)
 
+    def end(self) -> None:
+        """Let nobody disturb the goal any more, and see that it is reached."""
+        for _ in range(_TURNS):
+            action = next_action(self.goal, self.model.read())
+            if isinstance(action, Done):
+                break
+            if isinstance(action, Patch):
+                self.model.patch(dict(action.body))
+            self.model.settle(2)
+        if not isinstance(action, Done) or self.model.users() != {GOOD: 100}:
+            raise BrokenPromiseError(f"it ends with {action}, and users get {self.model.users()}")
+
     def _undo(self) -> None:
         """Put the whole object back to what it was in another story, as `kubectl replace` with a saved file does."""
         saved = _told("Knative" if self.is_knative else "Standard", "live")
@@ -263,6 +277,8 @@ def play(dialect: str, events: Sequence[str]) -> None:
             try:
                 for event in (*events, "turn"):
                     run.happen(event)
+                if dialect == "Knative" and goal == "roll back to it":
+                    run.end()
             except BrokenPromiseError as error:
                 raise BrokenPromiseError(f"{story}, {goal}: {error}") from None
 

@@ -75,7 +75,16 @@ def _object(model: Any) -> Any:
     seen = {
         name: getattr(model, name)() if hasattr(model, name) else [] for name in ("routes", "deployments")
     }
-    return json.loads(json.dumps({"isvc": model.as_object(), **seen}))
+    behind = (
+        {"behind": model.knative_service(), "revisions": model.revision_objects()}
+        if _is_knative(model)
+        else {}
+    )
+    return json.loads(json.dumps({"isvc": model.as_object(), **seen, **behind}))
+
+
+def _is_knative(model: Any) -> bool:
+    return hasattr(model, "knative_service")
 
 
 @cache
@@ -98,7 +107,16 @@ def _read(value: Any) -> None:
     routes = value.get("routes") if isinstance(value, dict) else ()
     isvc, routes = isvc if isinstance(isvc, dict) else {}, routes if isinstance(routes, list) else []
     deployments = value.get("deployments") if isinstance(value, dict) else None
-    observed = observe(isvc, routes, deployments if isinstance(deployments, list) else None)
+    behind, revisions = (
+        value.get(key) if isinstance(value, dict) else None for key in ("behind", "revisions")
+    )
+    observed = observe(
+        isvc,
+        routes,
+        deployments if isinstance(deployments, list) else None,
+        behind if isinstance(behind, dict) else None,
+        revisions if isinstance(revisions, list) else [],
+    )
     preflight(isvc, routes)
     json.dumps(next_action(_BACK[0], observed).__dict__, default=str)
     for goal in (*_FORWARD, *_OTHERS, *_BACK):

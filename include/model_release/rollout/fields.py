@@ -158,3 +158,22 @@ def manager_of(metadata: Mapping[str, Any], *path: str) -> str:
         if node is not None:
             managers.append(text(one.get("manager")))
     return FIELD_MANAGER if FIELD_MANAGER in managers else next(iter(managers), "")
+
+
+def common_facts(isvc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an observation has from the same place in both dialects."""
+    metadata, status = mapping(isvc.get("metadata")), mapping(isvc.get("status"))
+    return {
+        "name": text(metadata.get("name")),
+        "namespace": text(metadata.get("namespace")),
+        "uid": text(metadata.get("uid")),
+        "resource_version": text(metadata.get("resourceVersion")),
+        "generation": whole(metadata.get("generation")) or 0,
+        "observed_generation": whole(status.get("observedGeneration")),
+        "ready": condition_is_true(status, "Ready"),
+        "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
+        "url": text(status.get("url")) or None,
+        "deployment_mode": deployment_mode(isvc) or None,
+        "deleting": "deletionTimestamp" in metadata,
+        "transformer": transformer_digest(isvc),
+    }

@@ -65,8 +65,8 @@ class RevisionTemplate:
 class KnativeService:
     """The Knative Service that KServe has made of the predictor: what its spec asks Knative to lead users to.
 
-    Its spec is what KServe has acted on last, and its generations are its own. `is_routed`: Knative and its ingress have
-    done what the targets ask for. `is_settled`: and all else; then `latest_ready` is the revision of `template`.
+    Its spec is what KServe has acted on last, and its generations are its own. `is_routed`: Knative and its ingress
+    have done what the targets ask for. `is_settled`: and all else; then `latest_ready` is of `template`.
     """
 
     name: str

@@ -36,11 +36,11 @@ from include.model_release.rollout.actions import (
     Withdraw,
 )
 from include.model_release.rollout.knative import forward as knative
-from include.model_release.rollout.knative.proof import live_doubt
+from include.model_release.rollout.knative.proof import doubt, live_doubt
 from include.model_release.rollout.observation import STABLE_URI, Observed, observe
 from include.model_release.rollout.rollback import roll_back
 from include.model_release.rollout.standard import forward as standard
-from include.model_release.rollout.standard.capacity import incomplete
+from include.model_release.rollout.standard.capacity import incomplete, unproved
 
 __all__ = [
     "Action",
@@ -62,6 +62,7 @@ __all__ = [
     "Withdraw",
     "next_action",
     "observe",
+    "serving_doubt",
 ]
 
 
@@ -88,6 +89,18 @@ def next_action(goal: Goal, observed: Observed | None) -> Action:
             kind="foreign_change",
         )
     return _forward(goal, observed)
+
+
+def serving_doubt(observed: Observed) -> str:
+    """Return why the version that the spec names is not known to have all users; "" where it is.
+
+    It is asked of an InferenceService without a canary, observed with what lies behind it.
+    """
+    view = observed.standard
+    if view is None:
+        return live_doubt(observed, observed.storage_uri)
+    found = unproved(view, view.stable_backend, view.stable_uri)
+    return found or ("" if observed.alone(view.stable_backend) else "It is not seen to have all the traffic.")
 
 
 def _forward(goal: ShowCandidate | StartCanary | ShiftWeight | Promote, observed: Observed) -> Action:
@@ -150,10 +163,16 @@ def _withdraw(goal: Withdraw, observed: Observed | None) -> Action:
             f"{observed.name} names {observed.storage_uri}, not {goal.uri}, the version to withdraw.",
             kind="foreign_change",
         )
-    if observed.previous_rolledout or observed.annotation(STABLE_URI):
+    served = {observed.serves(name) for name in observed.named_revisions} - {"", observed.storage_uri}
+    if observed.previous_rolledout or observed.annotation(STABLE_URI) or served:
         return Impossible(
             f"{observed.name} has served an earlier version: roll back to it instead of deleting."
         )
+    if observed.standard is None and observed.latest_ready and observed.generation != 1:
+        # The spec was changed, and the status may be about the version before.
+        found = doubt(observed, observed.storage_uri)
+        if found:
+            return Wait(f"Waiting to know that no other version was ever served. {found}", "delete")
     return Delete(observed.uid, observed.resource_version, "No earlier version exists: withdraw this one.")
 
 

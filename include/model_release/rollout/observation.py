@@ -43,7 +43,7 @@ from include.model_release.rollout.fields import (
     START_GENERATION,
     TRANSFORMER,
     VERSION,
-    condition_is_true,
+    common_facts,
     deployment_mode,
     is_percent,
     load_failure,
@@ -52,8 +52,6 @@ from include.model_release.rollout.fields import (
     percent,
     text,
     texts,
-    transformer_digest,
-    whole,
 )
 from include.model_release.rollout.knative_view import (
     KnativeService,
@@ -63,7 +61,7 @@ from include.model_release.rollout.knative_view import (
     revision_templates,
 )
 from include.model_release.rollout.preflight import preflight
-from include.model_release.rollout.standard.notes import notes_of, own_urls
+from include.model_release.rollout.standard_notes import leads_nobody_to, notes_of, own_urls
 from include.model_release.rollout.standard_view import (
     StandardView,
     backend_name,
@@ -102,9 +100,10 @@ class Observed:
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
     it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
-    `restored_at` is the generation in which a rollback named the good version, "" where none did. `named_by` is who
-    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
-    everyone, which a rollback can go on from and nothing else.
+    `restored_at` is the generation in which a rollback named the good version, "" where none did; `named_by` is who
+    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the
+    spec is of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing
+    else.
     """
 
     name: str
@@ -276,7 +275,7 @@ class Observed:
     def is_shielded_from(self, storage_uri: str) -> bool:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
-            return self.traffic_current and _gives_nothing(self.standard, storage_uri)
+            return self.traffic_current and leads_nobody_to(self.standard, storage_uri)
         if not self.is_led_so or (self.storage_uri == storage_uri and self.canary_percent != 0):
             return False
         led = {revision for revision, share in self.traffic.items() if share > 0}
@@ -309,15 +308,6 @@ class Observed:
         return self.annotations.get(key, "")
 
 
-def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
-    wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == storage_uri)
-    led = {backend for backend, share in view.route.traffic.items() if share}
-    pods = [one for one in map((view.deployments or {}).get, led) if one is not None]
-    seen = led & view.backends_of(storage_uri)
-    served = any(one.storage_uri == storage_uri or not one.are_alike for one in pods)
-    return view.stable_uri != storage_uri and not (wanted or seen or served)
-
-
 def observe(
     isvc: Mapping[str, Any],
     routes: Iterable[Mapping[str, Any]] = (),
@@ -331,7 +321,8 @@ def observe(
 
     `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
     only the Standard mode looks at them. `behind` is the Knative mode's Knative Service (None: it was not read, or
-    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where no mode is named it is Knative.
+    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where
+    no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
         return _observe_standard(isvc, list(routes), deployments)
@@ -341,7 +332,7 @@ def observe(
     told_percent = predictor.get("canaryTrafficPercent")
     view = knative_view(status, component, percent(told_percent))
     return Observed(
-        **_common(isvc),
+        **common_facts(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
         canary_percent=percent(told_percent),
         latest_created=text(component.get("latestCreatedRevision")),
@@ -369,25 +360,6 @@ def observe(
     )
 
 
-def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what both dialects have in the same place."""
-    metadata, status = mapping(isvc.get("metadata")), mapping(isvc.get("status"))
-    return {
-        "name": text(metadata.get("name")),
-        "namespace": text(metadata.get("namespace")),
-        "uid": text(metadata.get("uid")),
-        "resource_version": text(metadata.get("resourceVersion")),
-        "generation": whole(metadata.get("generation")) or 0,
-        "observed_generation": whole(status.get("observedGeneration")),
-        "ready": condition_is_true(status, "Ready"),
-        "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
-        "url": text(status.get("url")) or None,
-        "deployment_mode": deployment_mode(isvc) or None,
-        "deleting": "deletionTimestamp" in metadata,
-        "transformer": transformer_digest(isvc),
-    }
-
-
 def _observe_standard(
     isvc: Mapping[str, Any],
     routes: list[Mapping[str, Any]],
@@ -401,7 +373,7 @@ def _observe_standard(
     latest = stable if own is None else view.backend(own)
     is_up = view.predictor_ready if own is None else candidate_is_up
     return Observed(
-        **_common(isvc),
+        **common_facts(isvc),
         storage_uri=view.stable_uri if own is None else own.storage_uri,
         canary_percent=None if own is None else own.percent,
         latest_created=latest,

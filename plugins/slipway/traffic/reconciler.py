@@ -74,8 +74,8 @@ def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
         made = hook.revisions(observed.named_revisions, observed.uid)
     except ClusterUnavailableError as error:
         return replace(observed, unseen=error.in_short())
-    service = knative_service(behind, observed.name, observed.uid)
-    return replace(observed, knative=service, revisions=revision_templates(made))
+    knative = knative_service(behind, observed.name, observed.uid)
+    return replace(observed, knative=knative, revisions=revision_templates(made))
 
 
 def perform(

@@ -14,6 +14,7 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.rollout.next_action import (
+    Action,
     Goal,
     Impossible,
     Observed,
@@ -229,14 +230,21 @@ class CanaryCluster:
         if observed is not None:
             self.urls = observed.urls
         action = next_action(goal, observed)
-        if isinstance(action, Patch | Impossible):
+        # Whether the newest revision is the one that the spec names was known when its weight was raised.
+        is_other_weight = observed is not None and observed.canary_percent != self._weight
+        if is_other_weight or isinstance(action, Patch | Impossible):
             await self._calls.run(self._lease_holder.require_not_ended)
             raise ForeignChangeError(
                 f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
                 expected=f"{self._release_run.storage_uri} at {self._weight} %",
-                found=action.reason,
+                found=self._found(observed, action),
                 remedy="ask who did it; the release is taken back as far as it is its own",
             )
+
+    def _found(self, observed: Observed | None, action: Action) -> str:
+        if observed is None or isinstance(action, Patch | Impossible):
+            return action.reason
+        return f"{observed.storage_uri} at {observed.canary_percent} %"
 
     def stop(self) -> None:
         """Wait for no answer any more."""

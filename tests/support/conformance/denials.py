@@ -42,6 +42,7 @@ RESOURCES = (
     Resource("rbac.authorization.k8s.io", "v1", "roles"),
     Resource("rbac.authorization.k8s.io", "v1", "rolebindings"),
     Resource("serving.knative.dev", "v1", "services"),
+    Resource("serving.knative.dev", "v1", "revisions"),
     Resource("networking.k8s.io", "v1", "networkpolicies"),
     Resource("discovery.k8s.io", "v1", "endpointslices"),
 )

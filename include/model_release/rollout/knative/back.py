@@ -11,9 +11,12 @@ object alone, so that any task, guard or person can go on where another stopped:
 
 Percent 0 is never a weight of a canary with users, so it marks a rollback under way, and forward goals refuse to
 act on it. The one exception is a preview, which notes the generation of the object that its own patch made: what
-comes after phase 1 or 2 has another. A preview is at percent 0 already, so its rollback begins with phase 2. Phase 3
-must not mistake the bad revision for the good one while the controller lags; phase 2 therefore notes the name of the
-revision that it replaces.
+comes after phase 1 or 2 has another. A preview is at percent 0 already, so its rollback begins with phase 2.
+
+Phases 3 and 4 believe no status, which may be older than the spec (`proof.py`). Phase 2 notes the generation that it
+makes in the predictor's annotations, which reach the revision: the latest ready revision must carry that note, and
+nobody may have changed the spec since. Where somebody has, or has named the good version himself, it is named once
+more at the same percent. What cannot be read proves nothing, and then the percent stays at 0.
 
 "The traffic shows it" means that Knative's route is ready with it: until then it is what Knative intends, and users
 may be anywhere. With a dead ingress a rollback therefore stays in phase 1 and says why. A status that never tells of
@@ -302,12 +305,13 @@ def _await_release(goal: RollBack, observed: Observed) -> Action:
     found = live_doubt(observed, goal.stable_uri)
     if not found:
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")
-    safe = safe_revision(goal, observed)
-    if observed.latest_ready not in ("", observed.latest_rolledout) and _rest_is_good(goal, observed):
-        if not _latest_is_good(goal, observed):
-            # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
-            # latest ready.
-            return _patch_shield(observed, safe)
+    would_help = observed.latest_ready not in ("", observed.latest_rolledout) and _rest_is_good(
+        goal, observed
+    )
+    if would_help and not _latest_is_good(goal, observed):
+        # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
+        # latest ready.
+        return _patch_shield(observed, safe_revision(goal, observed))
     return Wait(
         f"Waiting to see all traffic on the good version. {found}{observed.traffic_doubt}",
         RELEASE_TRAFFIC,

@@ -278,8 +278,8 @@ def _unproved(observed: Observed, uri: str, phase: str) -> Action | None:
     """
     if observed.named_by not in ("", FIELD_MANAGER):
         return Impossible(
-            f"{observed.named_by} has changed the storageUri of {observed.name} since the canary began, though it names "
-            f"{uri} now. It was left as it is: see who did it, and release again.",
+            f"{observed.named_by} has changed the storageUri of {observed.name} since the canary began, though it "
+            f"names {uri} now. It was left as it is: see who did it, and release again.",
             kind="foreign_change",
         )
     found = doubt(observed, uri)

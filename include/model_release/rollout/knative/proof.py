@@ -30,8 +30,9 @@ def doubt(observed: Observed, uri: str) -> str:
     if service is None:
         return f"The Knative Service that KServe has made was not found. {_REMEDY}"
     if not observed.is_acted_on:
+        named = service.template.storage_uri or "nothing"
         return (
-            f"KServe has not acted on the spec yet: its Knative Service names {service.template.storage_uri or 'nothing'} "
+            f"KServe has not acted on the spec yet: its Knative Service names {named} "
             f"at {service.latest_percent} %, so what the status says may be about what was before."
         )
     if observed.serves(latest) != uri:

@@ -34,7 +34,8 @@ Object = Mapping[str, Any]
 class Revision:
     """One immutable revision: its name, its place in the order, the digest of its template, and how it fares.
 
-    `annotations` are the template's, which the revision keeps. `phase` is "ready" once it has been ready, for ever after; `message` and `exit_code` tell of a failure.
+    `annotations` are the template's, which the revision keeps. `phase` is "ready" once it has been ready, for ever
+    after; `message` and `exit_code` tell of a failure.
     """
 
     name: str

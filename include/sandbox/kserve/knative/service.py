@@ -1,5 +1,6 @@
-"""What Knative has of an InferenceService's predictor, as far as readers need it: the Knative Service that KServe makes,
-with the template of its pods and its traffic, and the revisions.
+"""What Knative has of an InferenceService's predictor, as far as readers need it.
+
+That is the Knative Service that KServe makes, with the template of its pods and its traffic, and the revisions.
 
 While it lives KServe writes over what somebody else writes into the Knative Service. That it hangs is not emulated, and
 neither is that Knative acts later than KServe.

@@ -15,6 +15,7 @@ from include.model_release.record.events import Event
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import Promoted
 from include.model_release.record.state import ReleaseState
+from include.model_release.rollout.next_action import serving_doubt
 from include.model_release.rollout.observation import Observed
 from include.model_release.spec.release_file import ReleaseSpec
 from slipway.airflow_run import model_lock
@@ -83,7 +84,7 @@ class LiveLook:
         if holder is not None and holder.release_id != self._run_id and holder.dag_id != RETENTION_DAG_ID:
             why = f"{holder.dag_id} is under way: run {holder.release_id}, version {holder.version}"
             return Live("in_flight", why)
-        observed = observe_service(self._service)
+        observed = observe_service(self._service, behind=True)
         name = f"{self._service.namespace}/{self._service.name}"
         if observed is None or observed.deleting:
             return Live("nothing_live", f"there is no InferenceService {name}")
@@ -106,6 +107,8 @@ class LiveLook:
         if observed.latest_created != observed.stable_revision:
             why = f"{name} is on its way from {observed.stable_revision} to {observed.latest_created}"
             return Live("could_not_check", why)
+        if doubt := serving_doubt(observed):
+            return Live("could_not_check", f"which version of {name} is live cannot be told: {doubt}")
         return Live("checked", version=version, url=observed.url, mark=mark)
 
     def _own_uri(self, version: int) -> str:

@@ -66,6 +66,7 @@ JUNK: tuple[Any, ...] = (
 PLACES = (
     "metadata.annotations",
     "metadata.generation",
+    "metadata.managedFields",
     "status.observedGeneration",
     "status.conditions",
     "status.components",
@@ -76,6 +77,19 @@ PLACES = (
     "spec.predictor",
     "spec.predictor.canaryTrafficPercent",
     "spec.predictor.minReplicas",
+    "spec.predictor.annotations",
+)
+BEHIND = (
+    "metadata",
+    "metadata.generation",
+    "spec",
+    "spec.template",
+    "spec.template.metadata.annotations",
+    "spec.traffic",
+    "status",
+    "status.conditions",
+    "status.observedGeneration",
+    "status.latestReadyRevisionName",
 )
 
 
@@ -88,6 +102,24 @@ def test_junk_anywhere_keeps_no_rollback_from_its_decision(make: Any, place: str
     for junk in JUNK:
         action = next_action(BACK, observe(changed(model.as_object(), place, junk), routes))
         assert action.reason
+
+
+@pytest.mark.parametrize("place", BEHIND)
+def test_junk_behind_the_service_proves_nothing(place: str) -> None:
+    """A rollback that would be done is not, and one before its release leaves the percent at 0."""
+    done, before = live_model(), canary(live_model())
+    for _ in range(2):
+        before.patch(next_action(BACK, before.read()).body)  # type: ignore[union-attr]
+        before.settle()
+    assert isinstance(next_action(BACK, before.read()), Patch)
+    for junk in JUNK:
+        behind = changed(done.knative_service(), place, junk)
+        seen = observe(done.as_object(), behind=behind, revisions=done.revision_objects())
+        assert isinstance(next_action(BACK, seen), Wait), (place, junk)
+    for junk in (*JUNK, [{}], {"metadata": {"annotations": 7}}):
+        revisions = junk if isinstance(junk, list) else [junk]
+        seen = observe(before.as_object(), behind=before.knative_service(), revisions=revisions)
+        assert isinstance(next_action(BACK, seen), Wait), junk
 
 
 @pytest.mark.parametrize("percent", ["many", "0", -5, 101, 5.5, [], {}, True, float("nan")])

@@ -32,6 +32,7 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from include.model_release.rollout.reconciler import (
+    CACHE_LAG_S,
     Act,
     Acted,
     Event,
@@ -255,6 +256,35 @@ def test_what_suffices_is_enough_whatever_the_goal_says() -> None:
         RollBack(STABLE, "s3://third"), Limits(), name="models/digits", began_s=0.0, suffices=lambda _: True
     )
     assert isinstance(one.next(Saw(seen()), 0.0), Reached)
+
+
+def test_an_observation_that_lacks_what_lies_behind_is_followed_by_one_that_has_it() -> None:
+    """Before a wait, at once; whoever begins with an observation from elsewhere needs not wait for the pause."""
+    cluster = model()
+    one = reconciler(BACK)
+    assert one.next(Saw(observe(cluster.as_object())), 0.0) == Observe(behind=True)
+    assert isinstance(one.next(Saw(cluster.read()), 0.1), Reached)
+    cannot = reconciler(BACK)
+    assert cannot.next(Saw(observe(cluster.as_object())), 0.0) == Observe(behind=True)
+    assert isinstance(cannot.next(Saw(observe(cluster.as_object(), unseen="HTTP 403")), 0.1), Pause)
+    assert reconciler(Promote(CANDIDATE)).next(Waited(), 0.0) == Observe(behind=True)
+
+
+def test_an_observation_that_is_older_than_what_is_known_is_dropped() -> None:
+    """A cache that lags shows what was before our own patch: neither done nor acted on, until no cache can lag so."""
+    cluster = model(20)
+    one, before = reconciler(BACK), cluster.read()
+    step = one.next(Saw(before), 0.0)
+    assert isinstance(step, Act)
+    assert isinstance(step.action, Patch)
+    cluster.patch(dict(step.action.body))
+    assert isinstance(one.next(Acted(accepted=True), 0.1), Pause)
+    assert isinstance(one.next(Saw(before), 1.0), Pause)
+    settled = model().read()
+    assert isinstance(one.next(Saw(settled), 2.0), Pause)
+    assert not isinstance(one.next(Saw(cluster.read()), 3.0), Reached)
+    assert isinstance(one.next(Saw(settled), 4.0), Pause)
+    assert isinstance(one.next(Saw(settled), 4.0 + CACHE_LAG_S), Reached)
 
 
 # --- any order of conflicts, errors and time ---

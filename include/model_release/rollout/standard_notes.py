@@ -1,4 +1,4 @@
-"""What the Standard dialect keeps elsewhere: slipway's notes, in the predictors, and the candidate's own address."""
+"""What the Standard dialect keeps elsewhere: slipway's notes, the candidate's own address, and whom pods serve."""
 
 from __future__ import annotations
 
@@ -37,3 +37,12 @@ def notes_of(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | Non
 
 def _ours(notes: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}
+
+
+def leads_nobody_to(view: StandardView, uri: str) -> bool:
+    """Tell whether the spec gives `uri` nothing, and nobody is led to pods that serve it, or may."""
+    wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == uri)
+    led = {backend for backend, share in view.route.traffic.items() if share}
+    pods = [one for one in map((view.deployments or {}).get, led) if one is not None]
+    served = any(one.storage_uri == uri or not one.are_alike for one in pods)
+    return view.stable_uri != uri and not (wanted or served or led & view.backends_of(uri))
