@@ -204,7 +204,7 @@ class KubernetesObjects:
                 _request_timeout=LIST_TIMEOUT_S,
                 _preload_content=False,
             )
-            return [dict(one) for one in _items(json.loads(found.data))]
+            return [_object(one) for one in _items(json.loads(found.data))]
 
     def end_pod(self, namespace: str, name: str, uid: str, grace_s: int) -> bool:
         """Delete the very pod that was seen; False: it is gone, or another has its name."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from include.model_release.rollout.fields import mapping, text, texts
 
@@ -132,7 +132,6 @@ class Drain:
     def __init__(self, *, revision: str, candidate_uri: str, drain_s: float, weight_0_s: float) -> None:
         self._revision, self._uri = revision, candidate_uri
         self._weight_0_s = weight_0_s
-        self._grace_over_s = weight_0_s + drain_s
         self._end_from_s = weight_0_s + max(drain_s, SETTLE_S)
         self._known: frozenset[str] = frozenset()
         self._are_gone = False
@@ -156,7 +155,7 @@ class Drain:
             self._ended_at_s = look.at_s
             self._known |= {one.uid for one in present}
             return EndPods(present)
-        return Watch(may_remove=look.at_s >= self._grace_over_s)
+        return Watch(may_remove=look.at_s >= self._end_from_s)
 
     @property
     def _limit_s(self) -> float:
@@ -221,3 +220,11 @@ def told(drained: Drained) -> str:
                 f"Whether anybody is still on the candidate could not be seen, up to {after}: the router's count of "
                 "open requests was not read, and its pods were not seen to go."
             )
+
+
+def told_of(how: str | None, seconds: float | None, active: int | None) -> str:
+    """Return what a record tells of it; "" where it tells nothing that is known."""
+    for known in get_args(HowDrained):
+        if how == known and seconds is not None:
+            return told(Drained(known, seconds, active))
+    return ""
