@@ -44,6 +44,7 @@ class Rollback:
         notes = RollbackNotes(self._open_record, stable_uri, self._why)
         notes.add(StageStarted(stage="roll_back"))
         after = AfterRollback(self._parts.make_metrics)
+        counts: list[tuple[int | None, int | None]] = []
         address = self._parts.address
 
         def on_progress(now: Reconciliation) -> None:
@@ -58,6 +59,7 @@ class Rollback:
             address.candidate_uri,
             on_progress=on_progress,
             on_weight_0=after.begin,
+            before_removal=lambda candidate: counts.append(self._final_counts(candidate)),
         )
         try:
             reached = way.go(goal, observed)
@@ -71,7 +73,7 @@ class Rollback:
             notes.write()
             raise
         # Before its pods are ended: afterwards the router may know it no longer.
-        requests, errors = self._final_counts(way.candidate)
+        requests, errors = counts[0] if counts else self._final_counts(way.candidate)
         drained = _note_drained(notes, way)
         seen = after.end()
         notes.add(

@@ -36,6 +36,7 @@ class WayBack:
 
     :param on_progress: is told of what was done, once for each reason.
     :param on_weight_0: is told the revision, when no new request was seen to be led there.
+    :param before_removal: is called before the candidate is taken away, while its router still counts it.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class WayBack:
         *,
         on_progress: Callable[[Reconciliation], None],
         on_weight_0: Callable[[str, datetime], None] = lambda revision, at: None,
+        before_removal: Callable[[str | None], None] = lambda revision: None,
     ) -> None:
         self._reach, self._drain = reach, drain
         self._candidate_uri = candidate_uri
         self._tell = on_progress
         self._tell_weight_0 = on_weight_0
+        self._before_removal = before_removal
         self._told = ""
         self._had_users: bool | None = None
         self.candidate: str | None = None
@@ -66,6 +69,7 @@ class WayBack:
             return first
         if first.observed is not None and first.observed.dialect == "Standard":
             self._drain.wait_until_removable()
+            self._before_removal(self.candidate)
         return self._reach(goal, self._on_progress)
 
     def drained(self) -> Drained | None:
