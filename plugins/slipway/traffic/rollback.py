@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from include.model_release.record.kinds import RollbackPhase, RolledBack, StageFinished, StageStarted
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.drain import Drained, told
-from include.model_release.rollout.next_action import RollBack, Withdraw
+from include.model_release.rollout.next_action import Done, RollBack, Withdraw
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
@@ -49,7 +49,9 @@ class Rollback:
 
         def on_progress(now: Reconciliation) -> None:
             tell(now)
-            notes.add(RollbackPhase(phase=now.action.phase, detail=now.action.reason))
+            # Until nobody is on the candidate it is not done: whoever runs the task again then goes on.
+            if not isinstance(now.action, Done):
+                notes.add(RollbackPhase(phase=now.action.phase, detail=now.action.reason))
             if way.weight_0_at is not None:
                 notes.write()
 
@@ -75,6 +77,7 @@ class Rollback:
         # Before its pods are ended: afterwards the router may know it no longer.
         requests, errors = counts[0] if counts else self._final_counts(way.candidate)
         drained = _note_drained(notes, way)
+        notes.add(RollbackPhase(phase=reached.action.phase, detail=reached.action.reason))
         seen = after.end()
         notes.add(
             RolledBack(
