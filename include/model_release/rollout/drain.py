@@ -181,19 +181,17 @@ class Drain:
         if look.pods is None:
             self._are_gone = False
             return ()
-        own = tuple(one for one in look.pods if self._is_candidates(one))
+        named = tuple(one for one in look.pods if one.revision == self._revision)
+        own = tuple(one for one in named if one.source_uri in ("", self._uri))
         if not self._known:
             self._known = frozenset(one.uid for one in own)
         if self._known:
             present = own if self._ended_at_s is None else tuple(one for one in own if one.uid in self._known)
             self._are_gone = not any(one.uid in self._known for one in own)
             return present
-        others = [one for one in look.pods if one.revision]
-        self._are_gone = bool(others) and len(others) == len(look.pods)
+        is_known = all(one.revision for one in look.pods)
+        self._are_gone = bool(look.pods) and is_known and not named
         return ()
-
-    def _is_candidates(self, pod: ServingPod) -> bool:
-        return pod.revision == self._revision and pod.source_uri in ("", self._uri)
 
     def _end(self, how: HowDrained, look: Look) -> Drained:
         active = self._count.active if self._count is not None and look.count_age_s <= FRESH_S else None
