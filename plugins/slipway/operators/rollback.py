@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +22,11 @@ from include.model_release.record.requirements import Requirements
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack
 from include.model_release.rollout.observation import STABLE_URI, Observed
-from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import airflow_failures
-from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import metrics_source
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
@@ -41,11 +37,9 @@ from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.run_note import tell_release
-from slipway.traffic.drain import CandidateDrain
-from slipway.traffic.live_service import LiveService, tell
-from slipway.traffic.reconciler import observe_service, reconcile
+from slipway.traffic.live_service import LiveService, end_canary
+from slipway.traffic.reconciler import observe_service
 from slipway.traffic.rollback import Rollback
-from slipway.traffic.way_back import WayBack
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -151,29 +145,9 @@ class NameRollbackOperator(BaseOperator):
         leases = make_lease(rollout, self.kubernetes_conn_id)
         while (lease := leases.get()) is not None and not lease.is_ended:
             leases.end(lease, by=BY, reason=reason)
-        reached = self._take_back(spec, service, observed)
+        reached = end_canary(service, spec, observed)
         self.log.info("the canary of %s was ended", observed.storage_uri)
         return reached.observed or observed, True
-
-    def _take_back(self, spec: ReleaseSpec, service: KServeHook, observed: Observed) -> Reconciliation:
-        """Lead everyone back, and wait until nobody is on the canary, or nobody can tell."""
-        rollout = spec.rollout
-        drain = CandidateDrain(
-            lambda: make_service(rollout, self.kubernetes_conn_id).sharing_client_of(service),
-            lambda: metrics_source(spec),
-            candidate_uri=observed.storage_uri,
-            drain_s=rollout.drain_s,
-        )
-        reach = partial(reconcile, service, timeout_s=rollout.ready_timeout_s)
-        way = WayBack(
-            lambda goal, on_progress, **others: reach(goal, on_progress=on_progress, **others),
-            drain,
-            observed.storage_uri,
-            on_progress=tell,
-        )
-        reached = way.go(RollBack(observed.stable_uri), observed)
-        way.drained()
-        return reached
 
     def _release_run(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseRun:
         target = self._target(spec, live, context["params"].get("version"))

@@ -9,9 +9,12 @@ from datetime import UTC, datetime
 from include.model_release.errors import SlipwayError
 from include.model_release.operations.notices.of_release import lease_lost_notice
 from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.next_action import Goal, RollBack
+from include.model_release.rollout.next_action import Goal, RollBack, Withdraw
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
+from include.model_release.spec.release_file import ReleaseSpec
+from slipway.hooks.inference_service import KServeHook
+from slipway.metrics.source import metrics_source
 from slipway.release_context import ReleaseContext
 from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.lease_holder import LeaseHolder
@@ -117,11 +120,41 @@ class LiveService:
 def drain_of(parts: ReleaseContext, candidate_uri: str) -> CandidateDrain:
     """Return what watches the revision that serves a version from weight 0 on."""
     return CandidateDrain(
-        lambda: parts.make_service().sharing_client_of(parts.service),
+        lambda: parts.service,
         parts.make_metrics,
         candidate_uri=candidate_uri,
         drain_s=parts.address.drain_s,
     )
+
+
+def end_canary(service: KServeHook, spec: ReleaseSpec, observed: Observed) -> Reconciliation:
+    """Lead everyone back from a canary that was observed, and wait until nobody is on it, or nobody can tell."""
+    rollout = spec.rollout
+
+    def reach(
+        goal: RollBack | Withdraw,
+        on_progress: Callable[[Reconciliation], None],
+        *,
+        observed: Observed | None = None,
+        suffices: Callable[[Reconciliation], bool] | None = None,
+    ) -> Reconciliation:
+        return reconcile(
+            service,
+            goal,
+            timeout_s=rollout.ready_timeout_s,
+            on_progress=on_progress,
+            observed=observed,
+            suffices=suffices,
+        )
+
+    left = observed.storage_uri
+    drain = CandidateDrain(
+        lambda: service, lambda: metrics_source(spec), candidate_uri=left, drain_s=rollout.drain_s
+    )
+    way = WayBack(reach, drain, left, on_progress=tell)
+    reached = way.go(RollBack(observed.stable_uri), observed)
+    way.drained()
+    return reached
 
 
 def tell(reconciliation: Reconciliation) -> None:

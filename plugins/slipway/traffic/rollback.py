@@ -67,6 +67,7 @@ class Rollback:
             reached = way.go(goal, observed)
             self._live.conceal_candidate(reached.observed)
         except BaseException as error:
+            after.stop()
             notes.write()
             if isinstance(error, Exception):  # a task that is told to end does not wait
                 _note_drained(notes, way)
