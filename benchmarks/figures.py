@@ -13,7 +13,7 @@ from benchmarks.figure import Figure
 from benchmarks.fleet import measure as fleet
 from benchmarks.gates.suite import measure as measure_gates
 from benchmarks.intake.measure import measure as measure_intake
-from benchmarks.live import rollback, weight_changes
+from benchmarks.live import leak, rollback, weight_changes
 from benchmarks.publishing.measure import measure_1_file, measure_200_files, measure_peak
 from benchmarks.tuning.measure import measure as measure_tuning
 
@@ -35,6 +35,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
         for percent in rollback.ERROR_PERCENTS
     },
     "decision_to_weight_0_ms": rollback.measure_decision_to_weight_0,
+    "rollback_leak_requests": leak.measure,
     "weight_change_failed_requests": weight_changes.measure,
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,

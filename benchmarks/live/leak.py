@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.live.session import live_model
+from benchmarks.live.session import ROOT, live_model
 from include.model_release.rollout.next_action import StartCanary
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ def measure() -> Figure:
     return Figure("rollback_leak_requests", float(leaked), "requests", note=note)
 
 
-def measure_mode(mode: str, drain_s: int | None = None) -> Leak:
+def measure_mode(mode: str, drain_s: int | None = None, *, root: Path = ROOT) -> Leak:
     """Take one canary back under load.
 
     :raises MeasureError: the candidate got no stream, or nobody said that nobody is on it.
     """
-    with live_model(weight=WEIGHT, mode=mode, drain_s=drain_s) as model:
+    with live_model(weight=WEIGHT, mode=mode, drain_s=drain_s, root=root) as model:
         release_run = model.publish()
         model.drive(
             StartCanary(

@@ -369,7 +369,8 @@ def event(observed: Observed, goal: RollBack, end: _End, now: datetime) -> dict[
         "action": "RollBack",
         "message": (
             f"The guard ended the canary of {goal.candidate_uri}: {end.reason}. It had {end.weight} % of the "
-            f"traffic and has 0 % now; {goal.stable_uri} serves all users. The release's rollback does the rest."
+            f"traffic and has 0 % now: new requests go to {goal.stable_uri}. Streams that were open may still be on "
+            "the candidate; the release's rollback ends them and does the rest, or end the candidate's pods by hand."
         )[:1024],
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,

@@ -200,7 +200,7 @@ class KubernetesObjects:
                 return False
             return True
 
-    def pods(self, namespace: str, label_selector: str) -> list[dict[str, Any]]:
+    def pods(self, namespace: str, label_selector: str) -> tuple[dict[str, Any], ...]:
         """Return pods as the API gives them. A list that is not whole is an error."""
         with self._translated(f"listing pods in {namespace}"):
             found = self._core.list_namespaced_pod(
@@ -209,7 +209,7 @@ class KubernetesObjects:
                 _request_timeout=LIST_TIMEOUT_S,
                 _preload_content=False,
             )
-            return [dict(one) for one in _items(json.loads(found.data))]
+            return tuple(_object(one) for one in _items(json.loads(found.data)))
 
     def end_pod(self, namespace: str, name: str, uid: str, grace_s: int) -> bool:
         """Delete the very pod that was seen; False: it is gone, or another has its name."""

@@ -142,6 +142,11 @@ class NamedService:
         )
 
     @property
+    def drain_s(self) -> float:
+        """How long requests that are open on the version to leave may take to end by themselves, in seconds."""
+        return _drain_s(None if self.spec is None else self.spec.rollout.drain_s)
+
+    @property
     def required_spec(self) -> ReleaseSpec:
         """The release file, for what needs it.
 

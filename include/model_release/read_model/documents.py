@@ -108,6 +108,7 @@ class VersionLine(Part):
     rollback_started_at: UtcTime | None = None
     first_bad_at: UtcTime | None = None
     weight_0_at: UtcTime | None = None
+    drained: Line = ""
     weights: Annotated[tuple[Percent, ...], Field(max_length=100)] = ()
     last_seq: Count = 0
     last_at: UtcTime | None = None

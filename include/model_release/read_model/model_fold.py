@@ -37,6 +37,7 @@ from include.model_release.record.events import OUTCOMES, Event, Outcome
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import RaiseHeld, ReleaseStarted, WeightIntended, WindowJudged
 from include.model_release.record.state import ReleaseState, Stage
+from include.model_release.rollout.drain import told_of
 
 # More than a version has in practice; of more the last ones are kept.
 _GATES, _APPROVALS, _MARKS, _WEIGHTS = 100, 100, 100, 100
@@ -98,6 +99,7 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
         rollback_started_at=state.rollback_started_at,
         first_bad_at=state.first_bad_at,
         weight_0_at=state.weight_0_at,
+        drained=cut(told_of(state.drained, state.drain_seconds, state.open_requests)),
         weights=() if state.required is None else state.required.weights[:_WEIGHTS],
         last_seq=state.last_seq,
         last_at=state.last_at,

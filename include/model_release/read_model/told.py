@@ -32,6 +32,7 @@ from include.model_release.record.kinds import (
     WindowJudged,
 )
 from include.model_release.record.stage_names import stage_name
+from include.model_release.rollout.drain import told_of
 
 _STAGE_ENDS = {
     "passed": "passed",
@@ -135,7 +136,8 @@ def _rollback_phase(data: RollbackPhase) -> str:
 @_of(RolledBack)
 def _rolled_back(data: RolledBack) -> str:
     if data.stable_storage_uri:
-        return "The stable version alone has the traffic again."
+        drained = told_of(data.drained, data.drain_seconds, data.open_requests)
+        return f"The stable version alone gets new requests again. {drained}".rstrip()
     return "The version was withdrawn: nothing was live before it."
 
 

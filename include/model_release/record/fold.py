@@ -311,6 +311,9 @@ def _rolled_back(data: RolledBack, state: ReleaseState, at: datetime) -> Release
         stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
         first_bad_at=state.first_bad_at or data.first_bad_at,
         weight_0_at=data.weight_0_at or state.weight_0_at,
+        drained=data.drained,
+        drain_seconds=data.drain_seconds,
+        open_requests=data.open_requests,
         candidate_requests=_newer(data.candidate_requests, state.candidate_requests),
         candidate_errors=_newer(data.candidate_errors, state.candidate_errors),
     )

@@ -130,6 +130,9 @@ class ReleaseState:
     rollback_started_at: datetime | None = None
     first_bad_at: datetime | None = None
     weight_0_at: datetime | None = None
+    drained: str | None = None
+    drain_seconds: float | None = None
+    open_requests: int | None = None
     candidate_requests: int | None = None
     candidate_errors: int | None = None
     last_seq: int = 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from include.model_release.rollout.fields import mapping, text, texts
 
@@ -132,7 +132,6 @@ class Drain:
     def __init__(self, *, revision: str, candidate_uri: str, drain_s: float, weight_0_s: float) -> None:
         self._revision, self._uri = revision, candidate_uri
         self._weight_0_s = weight_0_s
-        self._grace_over_s = weight_0_s + drain_s
         self._end_from_s = weight_0_s + max(drain_s, SETTLE_S)
         self._known: frozenset[str] = frozenset()
         self._are_gone = False
@@ -156,7 +155,7 @@ class Drain:
             self._ended_at_s = look.at_s
             self._known |= {one.uid for one in present}
             return EndPods(present)
-        return Watch(may_remove=look.at_s >= self._grace_over_s)
+        return Watch(may_remove=look.at_s >= self._end_from_s)
 
     @property
     def _limit_s(self) -> float:
@@ -182,19 +181,17 @@ class Drain:
         if look.pods is None:
             self._are_gone = False
             return ()
-        own = tuple(one for one in look.pods if self._is_candidates(one))
+        named = tuple(one for one in look.pods if one.revision == self._revision)
+        own = tuple(one for one in named if one.source_uri in ("", self._uri))
         if not self._known:
             self._known = frozenset(one.uid for one in own)
         if self._known:
             present = own if self._ended_at_s is None else tuple(one for one in own if one.uid in self._known)
             self._are_gone = not any(one.uid in self._known for one in own)
             return present
-        others = [one for one in look.pods if one.revision]
-        self._are_gone = bool(others) and len(others) == len(look.pods)
+        is_known = all(one.revision for one in look.pods)
+        self._are_gone = bool(look.pods) and is_known and not named
         return ()
-
-    def _is_candidates(self, pod: ServingPod) -> bool:
-        return pod.revision == self._revision and pod.source_uri in ("", self._uri)
 
     def _end(self, how: HowDrained, look: Look) -> Drained:
         active = self._count.active if self._count is not None and look.count_age_s <= FRESH_S else None
@@ -221,3 +218,11 @@ def told(drained: Drained) -> str:
                 f"Whether anybody is still on the candidate could not be seen, up to {after}: the router's count of "
                 "open requests was not read, and its pods were not seen to go."
             )
+
+
+def told_of(how: str | None, seconds: float | None, active: int | None) -> str:
+    """Return what a record tells of it; "" where it tells nothing that is known."""
+    for known in get_args(HowDrained):
+        if how == known and seconds is not None:
+            return told(Drained(known, seconds, active))
+    return ""

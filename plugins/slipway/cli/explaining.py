@@ -87,6 +87,8 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
         yield plain(f"Rolled back by {line.rolled_back_by}.")
     if line.weight_0_at is not None:
         yield f"Weight 0 was observed {moment(line.weight_0_at)}, {age(line.weight_0_at, now)} ago."
+    if line.drained:
+        yield plain(line.drained)
     if line.rejection is not None:
         yield plain(f"It was {line.rejection.told}: no event and no person releases it until that is lifted.")
     if line.files_gone:

@@ -161,7 +161,7 @@ def wait_for_rollback(
         version = None if is_safe else _left_by_all(document, started)
         if version is not None:
             is_safe = True
-            told.say(f"0 % observed on version {version}: no user meets it any more")
+            told.say(f"0 % observed on version {version}: no new request is led to it any more")
         elif not is_safe:
             told.say(plain(in_flight(document.open_release)) or "the roll back begins")
         # The read model may be some seconds behind its run.
@@ -174,7 +174,7 @@ def wait_for_rollback(
         if run.is_over:
             raise CommandError(
                 f"the roll back {run_id} failed"
-                + (", but no user meets the version any more" if is_safe else ""),
+                + (", but no new request is led to the version any more" if is_safe else ""),
                 expected="the run to end well",
                 found=run.note or "no note; its log says more",
                 remedy=f"slipway logs {model} {run_id} --dag model_rollback",

@@ -11,6 +11,7 @@ from include.model_release.record.kinds import (
 )
 from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.files import CANARY_PAGE
+from include.model_release.rollout.gateways import gateway_notes
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from slipway.extra_links import EVIDENCE_LINKS
@@ -47,6 +48,9 @@ class ArmRollbackOperator(ReleaseOperator):
         self._require_published()
         observed, stable = LiveService(self.parts).observe(), self.release_run.stable
         live = "" if observed is None else observed.storage_uri
+        if observed is not None and observed.standard is not None:
+            for note in gateway_notes(observed.standard.routes):
+                self.log.info("the gateway: %s", note)
         if stable is not None and live != stable.storage_uri:
             raise ForeignChangeError(
                 f"another version of {self.release_run.model!r} is live than when this release began",

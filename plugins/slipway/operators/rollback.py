@@ -32,6 +32,7 @@ from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, requir
 from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import metrics_source
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
@@ -44,6 +45,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway.rollback_address import NamedService
 from slipway.run_note import tell_release
 from slipway.traffic.canary_end import CanaryEnd
+from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.reconciler import observe_service
 from slipway.traffic.rollback import Rollback
@@ -162,7 +164,13 @@ class NameRollbackOperator(BaseOperator):
         if observed.canary_percent is None:
             return observed, False, lacking
         end = CanaryEnd(service, make_lease(named, self.kubernetes_conn_id), by=BY, reason=reason)
-        live = end.take_back(observed, timeout_s=named.ready_timeout_s)
+        drain = CandidateDrain(
+            lambda: service,
+            lambda: metrics_source(named.required_spec),
+            candidate_uri=observed.storage_uri,
+            drain_s=named.drain_s,
+        )
+        live = end.take_back(observed, drain, timeout_s=named.ready_timeout_s)
         self.log.info("the canary of %s was ended", observed.storage_uri)
         return live, True, lacking + end.lacking
 

@@ -68,6 +68,10 @@ class AfterRollback:
         )
         self._thread.start()
 
+    def stop(self) -> None:
+        """Look no longer; nobody wants to know."""
+        self._is_over.set()
+
     def end(self) -> RequestsAfter | None:
         """Return what was counted up to now, after at most some seconds; None: nobody has begun to look."""
         if not self._revision:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from include.model_release.errors import ClusterUnavailableError, SlipwayError, TimedOutError
-from include.model_release.rollout.next_action import Observed, RollBack
+from include.model_release.rollout.next_action import Observed, RollBack, Withdraw
+from include.model_release.rollout.reconciler import Reconciliation
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
 from slipway.hooks.lease import LeaseHook
+from slipway.traffic.drain import CandidateDrain
+from slipway.traffic.live_service import tell
 from slipway.traffic.reconciler import reconcile
+from slipway.traffic.way_back import WayBack
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +41,38 @@ class CanaryEnd:
         self._by, self._reason = by, reason
         self.lacking: list[str] = []
 
-    def take_back(self, observed: Observed, *, timeout_s: float) -> Observed:
-        """Bring all traffic back to the version that the InferenceService notes as stable; return what is live then.
+    def take_back(self, observed: Observed, drain: CandidateDrain, *, timeout_s: float) -> Observed:
+        """Bring all traffic back to the version that the InferenceService notes as stable, and wait until nobody is on
+        the candidate, or nobody can tell; return what is live then.
 
         :raises SlipwayError: users could not be taken off; the lease is no reason for that.
         """
         trouble = self._end_lease_within(LEASE_FIRST_S)
         if trouble is not None:
             log.warning("users go first, the canary's lease could not be ended yet: %s", trouble)
-        reached = reconcile(self._service, RollBack(observed.stable_uri), timeout_s=timeout_s)
+        def reach(
+            goal: RollBack | Withdraw,
+            on_progress: Callable[[Reconciliation], None],
+            *,
+            observed: Observed | None = None,
+            suffices: Callable[[Reconciliation], bool] | None = None,
+        ) -> Reconciliation:
+            return reconcile(
+                self._service,
+                goal,
+                timeout_s=timeout_s,
+                on_progress=on_progress,
+                observed=observed,
+                suffices=suffices,
+            )
+
+        way = WayBack(reach, drain, observed.storage_uri, on_progress=tell)
+        reached = way.go(RollBack(observed.stable_uri), observed)
         if trouble is not None:
             trouble = self._end_lease_within(LEASE_FIRST_S)
         if trouble is not None:
             self.lacking.append(f"the canary's lease was not marked as ended ({trouble.in_short()})")
+        way.drained()
         return reached.observed or observed
 
     def _end_lease_within(self, limit_s: float) -> SlipwayError | None:

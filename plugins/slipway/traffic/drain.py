@@ -50,7 +50,7 @@ class _Count:
 class CandidateDrain:
     """Watches a revision from weight 0 until nobody is on it, or nobody can tell.
 
-    :param service: a hook on the InferenceService that looks no connection up any more.
+    :param service: gives a hook on the InferenceService that looks no connection up any more.
     :param make_metrics: may raise anything; it is called where Airflow may be asked.
     :param candidate_uri: what the revision serves.
     :param drain_s: how long open requests may take to end by themselves.

@@ -13,9 +13,11 @@ from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
+from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.fresh_permission import both
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile
+from slipway.traffic.way_back import WayBack
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +75,17 @@ class LiveService:
         )
 
     def take_back_canary(self, candidate_uri: str = "") -> None:
-        """Take a canary that is under way, if one is, back to what its own annotations name as stable."""
+        """Take a canary that is under way, if one is, back to what its own annotations name as stable.
+
+        What is open on it is drained, as in a rollback.
+        """
         observed = self.observe()
         if observed is not None and observed.canary_percent is not None:
             log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
-            self.reach(RollBack(observed.stable_uri, candidate_uri))
+            left = observed.storage_uri
+            way = WayBack(self.reach, drain_of(self._parts, left), left, on_progress=tell)
+            way.go(RollBack(observed.stable_uri, candidate_uri), observed)
+            way.drained()
         self.conceal_candidate(observed)
         # Also one that a release which died has left; the model's lock says that no other release lives.
         lease = self._parts.lease.get()
@@ -109,6 +117,16 @@ class LiveService:
         address = self._parts.address
         now = datetime.now(UTC)
         self._parts.outbox.tell(lease_lost_notice(address.model, address.version, lease, at=now))
+
+
+def drain_of(parts: ReleaseContext, candidate_uri: str) -> CandidateDrain:
+    """Return what watches the revision that serves a version from weight 0 on."""
+    return CandidateDrain(
+        lambda: parts.service,
+        parts.make_metrics,
+        candidate_uri=candidate_uri,
+        drain_s=parts.address.drain_s,
+    )
 
 
 def tell(reconciliation: Reconciliation) -> None:

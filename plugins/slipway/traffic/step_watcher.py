@@ -175,7 +175,7 @@ class StepWatch:
             log.error("the candidate could not be taken to weight 0: %s", error)
         else:
             if observed is not None:
-                log.info("the candidate has no users any more: weight 0 is seen in the traffic")
+                log.info("no new request is led to the candidate: weight 0 is seen in the traffic")
                 self._seen_weight = 0
                 self._tell(WeightObserved(weight=0, traffic=dict(observed.traffic)))
         self._show(self.judge.standing(), "roll_back")

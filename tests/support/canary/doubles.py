@@ -74,10 +74,6 @@ class ServiceDouble:
         self.model = None
         return True
 
-    def sharing_client_of(self, other: ServiceDouble) -> ServiceDouble:
-        """There is one client."""
-        return self
-
     def pods(self) -> tuple[ServingPod, ...]:
         """The pods: a revision without users has none, as if each were scaled to zero at once."""
         if self.model is None:

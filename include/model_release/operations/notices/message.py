@@ -55,7 +55,7 @@ _MEANINGS: dict[NoticeEvent, str] = {
     "held": "It goes on by itself when this ends. A rollback is never held.",
     "refused": "No user is on it; what was live stays live.",
     "failed": "It was not promoted.",
-    "rolled_back": "No user is on it any more.",
+    "rolled_back": "No new request is led to it any more.",
     "promoted": "It has all traffic.",
     "inconclusive": "The weight stays as it is meanwhile.",
     "lease_lost": "It was taken to weight 0: its release could not be heard of for too long.",

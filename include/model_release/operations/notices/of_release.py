@@ -19,6 +19,7 @@ from include.model_release.operations.notices.notice import Fact, Notice
 from include.model_release.record.events import Event, Outcome
 from include.model_release.record.kinds import ReleaseStarted, WindowJudged
 from include.model_release.record.state import ReleaseState
+from include.model_release.rollout.drain import told_of
 from include.model_release.rollout.lease import Lease
 from include.model_release.spec.notify import NoticeEvent
 from include.model_release.spec.release_file import ReleaseSpec
@@ -55,6 +56,9 @@ def outcome_notice(
     seconds = state.seconds_from_first_bad_answer_to_weight_0
     if seconds is not None:
         facts.append(Fact(name="first bad answer to weight 0", value=duration(seconds)))
+    drained = told_of(state.drained, state.drain_seconds, state.open_requests)
+    if state.outcome == "rolled_back" and drained:
+        facts.append(Fact(name="what was open on it", value=drained))
     if state.outcome == "promoted" and state.seconds is not None:
         facts.append(Fact(name="took", value=duration(state.seconds)))
     reason = "" if event == "promoted" else state.reason or ""

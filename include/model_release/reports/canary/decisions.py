@@ -19,8 +19,13 @@ from include.model_release.record.kinds import (
     WeightObserved,
 )
 from include.model_release.reports.canary.document import Decision
+from include.model_release.rollout.drain import told_of
 
-_WEIGHT_0 = "No traffic was seen on the candidate any more: users are on the stable version."
+_BACK = "The stable version alone gets new requests again."
+_WEIGHT_0 = "Weight 0 was seen: new requests go to the stable version."
+# Of records in which nobody looked for what was open on the candidate: their pages keep their words.
+_FORMER_BACK = "The stable version has all traffic again."
+_FORMER_WEIGHT_0 = "No traffic was seen on the candidate any more: users are on the stable version."
 _STEP_ENDS = {
     "pass": ("step_passed", "passed"),
     "fail": ("step_failed", "failed"),
@@ -31,19 +36,25 @@ _STEP_ENDS = {
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
     """Return what was decided and done, in order of time, each in words and with its reason."""
     found: list[Decision] = []
-    told = None
+    told, weight_0 = None, _FORMER_WEIGHT_0 if _is_former(events) else _WEIGHT_0
     for event in events:
         reason = event.data.reason if isinstance(event.data, Reasoned) else None
         said = _said(event.data, told)
         told = reason or told
         if said is not None:
             kind, by, words = said
+            words = weight_0 if words is _WEIGHT_0 else words
             found.append(Decision(at=event.at, kind=kind, by=by, words=words, reason=reason))
     found += [
-        Decision(at=at, kind="weight_0_seen", by=None, words=_WEIGHT_0, reason=None)
+        Decision(at=at, kind="weight_0_seen", by=None, words=weight_0, reason=None)
         for at in weight_0_told(events)
     ]
     return sorted(found, key=lambda decision: decision.at)
+
+
+def _is_former(events: Sequence[Event]) -> bool:
+    ends = [event.data for event in events if isinstance(event.data, RolledBack)]
+    return bool(ends) and all(one.drained is None for one in ends)
 
 
 def weight_0_told(events: Sequence[Event]) -> list[datetime]:
@@ -52,6 +63,11 @@ def weight_0_told(events: Sequence[Event]) -> list[datetime]:
         return []
     told = [event.data.weight_0_at for event in events if isinstance(event.data, RolledBack)]
     return [at for at in told if at is not None][:1]
+
+
+def _drained(data: RolledBack) -> str:
+    """Say whether anybody was still on the candidate; "" where nobody looked."""
+    return told_of(data.drained, data.drain_seconds, data.open_requests)
 
 
 def _seen_after(data: RolledBack) -> str:
@@ -92,7 +108,9 @@ def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | No
             return (
                 "rolled_back",
                 None,
-                f"The stable version has all traffic again. {_seen_after(data)}".rstrip(),
+                " ".join(
+                    filter(None, (_BACK if data.drained else _FORMER_BACK, _drained(data), _seen_after(data)))
+                ),
             )
         case RaiseHeld():
             return "raise_held", None, f"The raise to {data.weight} % waits: {data.hold}."

@@ -37,7 +37,7 @@ _DEFAULT_STEPS = (
 )
 
 
-LONGEST_DRAIN_S = 3600
+LONGEST_DRAIN_S = 900
 AfterRollback = Literal["wait", "go_on"]
 OnHold = Literal["wait", "refuse"]
 

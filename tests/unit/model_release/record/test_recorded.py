@@ -30,6 +30,9 @@ LATER = {
     "earlier",
     "landed_at",
     "rollback_started_at",
+    "drained",
+    "drain_seconds",
+    "open_requests",
 }
 SEGMENTS = sorted((SUPPORT / "recorded").glob("*.jsonl.gz"))
 PREFIX = "records/digits/3/"

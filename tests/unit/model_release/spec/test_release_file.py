@@ -111,6 +111,8 @@ def test_an_unknown_target_lists_the_supported_ones() -> None:
         ("rollout: {steps: [{weight: 5, bake_s: 3}]}", "nobody would look"),
         ("rollout: {steps: [{weight: 5, bake_s: 700}]}", "longer than `max_bake_s: 600`"),
         ("rollout: {handover_s: 901}", "less than or equal to 900"),
+        ("rollout: {drain_s: 901}", "less than or equal to 900"),
+        ("rollout: {drain_s: -1}", "greater than or equal to 0"),
         ("serving: {max_batch_size: 0}", "dynamic_batching: null"),
         ("serving: {max_batch_size: 4, dynamic_batching: {preferred_batch_sizes: [2, 8]}}", "go above"),
         ("serving: {instances: [{kind: cpu, gpus: [0]}]}", "`kind: gpu`"),

@@ -318,7 +318,7 @@ def test_a_rollback_says_when_no_user_meets_the_version_any_more(
     server._airflow = running  # type: ignore[method-assign]
     called = call("rollback", "digits", "-m", "bad")
     assert called.code == 0
-    assert "0 % observed on version 3: no user meets it any more" in called.out
+    assert "0 % observed on version 3: no new request is led to it any more" in called.out
     assert called.out.index("0 % observed") < called.out.index("version 2 has all users")
 
 
@@ -339,7 +339,7 @@ def test_a_rollback_that_fails_says_whether_users_are_safe(
     server._airflow = failing  # type: ignore[method-assign]
     called = call("rollback", "digits", "-m", "bad")
     assert called.code == 1
-    assert "but no user meets the version any more" in called.err
+    assert "but no new request is led to the version any more" in called.err
     assert "the stable version does not start" in called.err
 
 

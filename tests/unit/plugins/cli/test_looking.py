@@ -210,6 +210,17 @@ def test_a_refusal_is_explained_in_words(server: FakeSlipway, call: Call) -> Non
         assert told in called.out
 
 
+def test_weight_0_and_nobody_are_told_apart(server: FakeSlipway, call: Call) -> None:
+    """A rolled back version says when no new request was led to it, and then whether anybody was still on it."""
+    drained = "Nobody is on the candidate: 36 s after weight 0 its pods were gone."
+    left = line(3, outcome="rolled_back", standing="", weight_0_at=ago(minutes=2), drained=drained)
+    server.models["digits"] = document(versions=(left,), open_release=None)
+    server.views["digits", 3] = refused_view().model_copy(update={"line": left})
+    out = " ".join(call("explain", "digits", "3").out.split())
+    assert f"2 min ago. {drained}" in out
+    assert "Weight 0 was observed" in out
+
+
 def test_a_canarys_verdict_is_explained_with_its_evidence(busy: FakeSlipway, call: Call) -> None:
     """The judge's words, what they mean, and how far the evidence has come."""
     out = " ".join(call("explain", "digits", "3").out.split())

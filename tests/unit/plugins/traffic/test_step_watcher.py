@@ -331,4 +331,4 @@ async def test_the_log_says_why_users_are_taken_back(
     await watched.run()
     assert any(line.startswith("fail: The candidate fails: ") for line in caplog.messages)
     assert "the users are taken back, by judge" in caplog.messages
-    assert caplog.messages[-1] == "the candidate has no users any more: weight 0 is seen in the traffic"
+    assert caplog.messages[-1] == "no new request is led to the candidate: weight 0 is seen in the traffic"

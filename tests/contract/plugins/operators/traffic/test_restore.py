@@ -23,6 +23,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.rollback_address import RollbackAddress
 from slipway.traffic import after_rollback
+from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import InputMissingError, SlipwayError
@@ -243,6 +244,24 @@ def test_an_error_of_no_known_kind_holds_up_nothing(
     assert users(service) == {release_run.stable.storage_uri: 100}
     restore()
     assert record(store).state().outcome == "rolled_back"
+
+
+def test_a_task_that_dies_while_it_drains_goes_on_when_it_is_run_again(
+    service: ServiceDouble, store: ModelStoreHook, restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The good version has all new requests, and the release is not rolled back before nobody is on the candidate."""
+
+    def ends(self: CandidateDrain) -> None:
+        raise SystemExit("the worker was told to end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CandidateDrain, "end", ends)
+        with pytest.raises(SystemExit):
+            restore()
+    assert "rolled_back" not in kinds(store)
+    restore()
+    state = record(store).state()
+    assert (state.outcome, state.drained) == ("rolled_back", "pods_ended")
 
 
 def test_before_the_first_patch_one_object_is_read(

@@ -57,7 +57,7 @@ def test_a_message_is_reason_numbers_and_links() -> None:
     """Each on a line of its own."""
     told = notice(reason="more errors than stable", facts=(Fact(name="weight", value="20 %"),))
     assert message_of(told, LINKS).text.splitlines() == [
-        "No user is on it any more.",
+        "No new request is led to it any more.",
         "Why: more errors than stable",
         "weight: 20 %",
         f"Run: {LINKS['Run']}",

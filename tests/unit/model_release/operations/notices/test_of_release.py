@@ -68,6 +68,17 @@ def test_how_long_users_could_meet_the_fault_is_told() -> None:
     assert said["first bad answer to weight 0"] == "7 s"
 
 
+def test_whether_anybody_is_still_on_it_is_told_as_far_as_it_was_seen() -> None:
+    """The message itself speaks of new requests alone."""
+    said = facts([], drained="pods_ended", drain_seconds=36.4)
+    assert said["what was open on it"].startswith(
+        "Nobody is on the candidate: 36 s after weight 0 its pods were gone"
+    )
+    said = facts([], drained="unseen", drain_seconds=36.4)
+    assert "could not be seen" in said["what was open on it"]
+    assert "what was open on it" not in facts([])
+
+
 @pytest.mark.parametrize("verdict", [{}, {"status": "fail", "reason": 3}, {"statistics": []}])
 def test_a_verdict_that_cannot_be_read_costs_only_its_numbers(verdict: dict[str, Any]) -> None:
     """A record of another version, or a broken one: people are told all the same."""

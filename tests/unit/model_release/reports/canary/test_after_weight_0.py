@@ -41,3 +41,31 @@ def test_a_rollback_says_what_the_router_did(requests: int | None, seconds: floa
 def test_a_record_from_before_says_nothing_of_it() -> None:
     """Nobody looked then."""
     assert said(None, None) == "The stable version has all traffic again."
+
+
+@pytest.mark.parametrize(
+    ("how", "active", "words"),
+    [
+        ("counted", 0, "Nobody is on the candidate: 9 s after weight 0 the router counted no open request"),
+        ("pods_ended", None, "Nobody is on the candidate: 9 s after weight 0 its pods were gone"),
+        (
+            "still_asked",
+            12,
+            "Somebody is still on the candidate: 9 s after weight 0 the router counts 12 open",
+        ),
+        ("unseen", None, "Whether anybody is still on the candidate could not be seen"),
+        ("some word of a later version", None, "The stable version alone gets new requests again."),
+    ],
+)
+def test_no_new_request_and_nobody_are_told_apart(how: str, active: int | None, words: str) -> None:
+    """Only what was seen is said of the requests that were open at weight 0."""
+    data = RolledBack(
+        stable_storage_uri=None,
+        candidate_requests=None,
+        candidate_errors=None,
+        drained=how,
+        drain_seconds=9.0,
+        open_requests=active,
+    )
+    at = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    assert words in decisions_of([Event(1, at, "digits-3", "digits", 3, data)])[-1].words
