@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.conformance import build
 
-ALL = (*build.WRAPPER_MODULES, build.NODE)
+ALL = (*build.WRAPPER_MODULES, build.NODE, build.VERSITYGW)
 
 
 @pytest.fixture

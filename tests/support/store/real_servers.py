@@ -75,7 +75,9 @@ def seaweedfs(folder: Path) -> Iterator[str]:
         "-master.volumeSizeLimitMB=8",
     ]
     command += [f"-filer.localSocket={folder}/filer.sock", f"-s3.localSocket={folder}/s3.sock"]
-    with _running(command, folder, {}, lambda: list_buckets(address)):
+    # A bucket begins with seven volumes otherwise, and each test has a bucket of its own.
+    few = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
+    with _running(command, folder, few, lambda: list_buckets(address)):
         yield address
 
 

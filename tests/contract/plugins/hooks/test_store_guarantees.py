@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -129,6 +130,22 @@ def test_encryption_that_is_not_told_is_refused(bucket: str, connections: None) 
     )
     with pytest.raises(StoreUnfitError, match=r"aws:kms.*it tells none"):
         require_guarantees(store)
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_an_answer_that_is_lost_makes_no_store_unfit(
+    number: int, bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request is sent again, and the server refuses it for what the first one has done."""
+    writes = itertools.count()
+    faults = Faults(
+        lambda method, path: method in ("PUT", "DELETE") and next(writes) == number, ["reset after"]
+    )
+    with fault_proxy(s3_endpoint, faults) as address:
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(address))
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
+        require_guarantees(ModelStoreHook(bucket))
+    assert faults.met == 1
 
 
 def test_a_store_that_is_away_is_not_called_unfit(cut_off_store: ModelStoreHook) -> None:
