@@ -43,6 +43,7 @@ from slipway.operators.rollback import (
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
+from slipway.release_run import release_template
 
 PARAMS = {
     "model": model_param(),
@@ -70,7 +71,7 @@ PARAMS = {
 }
 
 # The release run of the version that staging tries.
-TRIED = "{{ ti.xcom_pull(task_ids='staging.begin') | tojson }}"
+TRIED = release_template("staging.begin")
 PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
 
 

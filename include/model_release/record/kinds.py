@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from include.model_release.admitted import Admitted
 from include.model_release.record.requirements import Requirements
 from include.model_release.record.shown import ShownThen, nothing_shown
 
@@ -53,6 +54,18 @@ def _requirements(value: object) -> Requirements | None:
     return Requirements.from_dict(value)
 
 
+def _admitted(value: object) -> Admitted | None:
+    """Return what a document says was admitted; None, and what a writer gives, stay as they are.
+
+    :raises ValueError: it says something else.
+    """
+    if value is None or isinstance(value, Admitted):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError(repr(value))
+    return Admitted.from_dict(value)
+
+
 def _is_unknown(value: object) -> bool:
     return value is None
 
@@ -78,6 +91,12 @@ MaybeRequirements = Annotated[
     PlainSerializer(lambda value: None if value is None else value.to_dict()),
     Expected("what a release must prove"),
 ]
+MaybeAdmitted = Annotated[
+    Admitted | None,
+    BeforeValidator(_admitted),
+    PlainSerializer(lambda value: None if value is None else value.to_dict()),
+    Expected("what was admitted"),
+]
 Evidence = Annotated[ShownThen, Expected("addresses with the digests of what lies there")]
 
 
@@ -100,7 +119,8 @@ class ReleaseStarted(KnownEvent):
 
     `stable_storage_uri` is where the version lies that is live now, where that is known. `required` is what the release
     must prove before each raise of its weight, `triggered_by` the person who started the run, `reason` that person's
-    reason. `landed_at` is when the last object of what training leaves, `ready.json`, was written.
+    reason. `landed_at` is when the last object of what training leaves, `ready.json`, was written. `admitted` is what
+    the release's tasks must have been handed.
     """
 
     kind: ClassVar[str] = "release_started"
@@ -110,6 +130,7 @@ class ReleaseStarted(KnownEvent):
     triggered_by: MaybeText = Field(default=None, exclude_if=_is_unknown)
     reason: MaybeText = Field(default=None, exclude_if=_is_unknown)
     landed_at: MaybeTime = Field(default=None, exclude_if=_is_unknown)
+    admitted: MaybeAdmitted = Field(default=None, exclude_if=_is_unknown)
 
 
 class StageStarted(KnownEvent):

@@ -72,6 +72,7 @@ class RestoreStableOperator(ReleaseOperator):
     fails the task, loudly, and undoes nothing.
     """
 
+    compares = False
     evidence_file = CANARY_PAGE
     operator_extra_links = EVIDENCE_LINKS
 
