@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.fuzz.target import Target
 from benchmarks.fuzz.targets import (
+    beginnings,
     configurations,
     evidence,
     golden_sets,
@@ -24,6 +25,7 @@ from benchmarks.fuzz.targets import (
 )
 
 TARGETS: tuple[Target, ...] = (
+    *beginnings.TARGETS,
     *configurations.TARGETS,
     *evidence.TARGETS,
     *golden_sets.TARGETS,
