@@ -42,28 +42,17 @@ def _time(value: object) -> datetime | None:
     raise ValueError(repr(value))
 
 
-def _requirements(value: object) -> Requirements | None:
-    """Return what a document says a release must prove; None, and what a writer gives, stay as they are.
+def _built(kind: type[Requirements] | type[Admitted]) -> BeforeValidator:
+    """Return what makes a value of a document's form; None, and what a writer gives, stay as they are."""
 
-    :raises ValueError: it says something else.
-    """
-    if value is None or isinstance(value, Requirements):
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueError(repr(value))
-    return Requirements.from_dict(value)
+    def build(value: object) -> object:
+        if value is None or isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(repr(value))
+        return kind.from_dict(value)
 
-
-def _admitted(value: object) -> Admitted | None:
-    """Return what a document says was admitted; None, and what a writer gives, stay as they are.
-
-    :raises ValueError: it says something else.
-    """
-    if value is None or isinstance(value, Admitted):
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueError(repr(value))
-    return Admitted.from_dict(value)
+    return BeforeValidator(build)
 
 
 def _is_unknown(value: object) -> bool:
@@ -87,13 +76,13 @@ MaybeTime = Annotated[
 ]
 MaybeRequirements = Annotated[
     Requirements | None,
-    BeforeValidator(_requirements),
+    _built(Requirements),
     PlainSerializer(lambda value: None if value is None else value.to_dict()),
     Expected("what a release must prove"),
 ]
 MaybeAdmitted = Annotated[
     Admitted | None,
-    BeforeValidator(_admitted),
+    _built(Admitted),
     PlainSerializer(lambda value: None if value is None else value.to_dict()),
     Expected("what was admitted"),
 ]
