@@ -2,7 +2,7 @@
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz` and `bench-judge` (ARGS=--quick), or to pytest by
-#              `test` and `conformance`
+#              `test`, `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
 #              for `images-test`
@@ -31,7 +31,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup images images-test compose-test node-test demo up down status test conformance chaos fleet-faults fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down status test store-test conformance chaos fleet-faults fuzz bench bench-judge lint \
 	format ci nightly requirements clean
 
 help: ## Show this list
@@ -75,6 +75,9 @@ status: ## What runs, and whether it is healthy
 
 test: images ## The tests: unit, dags, browser, contract, measures, e2e (or ONLY=unit,dags)
 	@.ci/test "$(or $(ONLY),$(TEST_LANES))" $(ARGS)
+
+store-test: $(VENV)/slipway.stamp ## Publishing, record, lock, pins, freezes, outbox on real S3 servers: SeaweedFS, and VersityGW (needs Go)
+	@$(BIN)/python -m tests.support.store.lane $(ARGS)
 
 conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
 	@$(BIN)/python -m tests.support.conformance.build

@@ -14,7 +14,9 @@ the one that was live before. The reason and your name go into the record of the
 
 The version to go back to must be one that its record shows promoted, and its files must be what was published. With
 `emergency` it is not tried on staging first. An emergency without a version leads to what was live before and needs
-nothing but the cluster: neither S3 nor staging nor the metrics. What cannot be written then is written when S3 is back.
+nothing but the cluster: neither S3 nor staging nor the metrics nor a right release file. What cannot be written then is
+written when S3 is back. A canary is ended from the namespace and the name of its InferenceService alone; a lease that
+cannot be written and a release file that is wrong are told, and fail the run, when its users are back.
 The version that was left is rejected: `version_rejection` lifts that, and then it needs *Release again*.
 """
 
@@ -45,6 +47,12 @@ from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_run import release_template
 
+
+def _address_param(title: str, description: str) -> Param:
+    """Return the field of a name in the cluster, which may stay empty."""
+    return Param(None, type=["null", "string"], maxLength=63, title=title, description=description)
+
+
 PARAMS = {
     "model": model_param(),
     "version": version_param(
@@ -67,6 +75,12 @@ PARAMS = {
         type="boolean",
         title="Emergency",
         description="Do not try the version on staging first. Without a version: needs only the cluster.",
+    ),
+    "namespace": _address_param(
+        "Namespace", "Where the InferenceService is, if the release file cannot be read. Empty: as that says."
+    ),
+    "inference_service": _address_param(
+        "InferenceService", "Its name, if the release file cannot be read. Empty: as that says."
     ),
 }
 

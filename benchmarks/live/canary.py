@@ -15,25 +15,37 @@ from typing import Any
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.release_context import Connections, ReleaseContext
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.lease_holder import LeaseHolder
-from slipway.traffic.reconciler import first_deploy, reconcile
+from slipway.traffic.reconciler import first_deploy, observe_service, reconcile
+from slipway.traffic.rollback import Rollback
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import SlipwayError
+from include.model_release.record.kinds import ReleaseStarted, RolledBack
 from include.model_release.rollout.next_action import Goal, RollBack
+from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 from include.sandbox.lab.models import publish, requests
 from include.sandbox.lab.serving_stack import Lab
 from include.sandbox.load.open_load import START_LIMIT_S, OpenLoad
+from include.sandbox.load.open_streams import OpenStreams
 from include.sandbox.services.object_store import client
 
 MODEL = "moody"
 STABLE_VERSION = 1
 DRIVE_LIMIT_S = 60.0
+
+
+class LabTrigger(CanaryStepTrigger):
+    """The trigger of a canary that no release has begun: there is no record to ask."""
+
+    def _permit(self, parts: ReleaseContext) -> Callable[[int], None]:
+        return lambda weight: None
 
 
 @dataclass(frozen=True)
@@ -55,11 +67,14 @@ class StepEnd:
     patches: int
 
 
-def release_spec(weight: int, window_s: int, limit_s: int) -> ReleaseSpec:
+def release_spec(
+    weight: int, window_s: int, limit_s: int, *, mode: str = "Knative", drain_s: int | None = None
+) -> ReleaseSpec:
     """Return a release file with one step, which lasts until `limit_s` unless the judge ends it before.
 
     All else that matters to the judge has its default.
     """
+    drain = "" if drain_s is None else f"  drain_s: {drain_s}\n"
     return parse_release_spec(
         f"""
 model: {MODEL}
@@ -68,7 +83,8 @@ rollout:
   steps: [{{weight: {weight}, bake_s: {limit_s}}}]
   window_s: {window_s}
   max_bake_s: {limit_s}
-""",
+  deployment_mode: {mode}
+{drain}""",
         f"{MODEL}.yaml",
     )
 
@@ -112,6 +128,13 @@ class LabModel:
             sandbox_root=self.lab.root,
             start_limit_s=start_limit_s,
         )
+
+    def open_streams(self, count: int) -> OpenStreams:
+        """Return clients that keep so many gRPC streams open, and ask on them."""
+        settings = self.lab.settings
+        host = settings.service_host(MODEL, self.spec.rollout.namespace)
+        port = settings.ports.ingress
+        return OpenStreams(requests(), port, f"{host}:{port}", MODEL, count=count)
 
     def deploy_stable(self) -> None:
         """Publish version 1 and bring it live, with all users on it."""
@@ -161,7 +184,7 @@ class LabModel:
         while event["decision"] == "continue":
             # As the operator does it: after each report the watch is made anew.
             state = WatchState(secrets.token_hex(8), event["judge"], event["elapsed_s"])
-            trigger = CanaryStepTrigger(
+            trigger = LabTrigger(
                 release=release_run.model_dump(mode="json"),
                 step=0,
                 hold=False,
@@ -175,6 +198,30 @@ class LabModel:
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
         return event["decision"], events
+
+    def observed(self) -> Observed:
+        """Observe the InferenceService.
+
+        :raises SlipwayError: there is none.
+        """
+        found = observe_service(self.service)
+        if found is None:
+            raise SlipwayError("the lab's InferenceService is gone", expected="the one that was deployed")
+        return found
+
+    def roll_back(self, release_run: ReleaseRun) -> tuple[RolledBack, str]:
+        """Take a canary back as a release's task does; return what its record says, and the candidate's revision.
+
+        :raises SlipwayError: it could not be done.
+        """
+        parts = ReleaseContext(release_run.model_dump(mode="json"), Connections())
+        parts.record.append(ReleaseStarted(stable_storage_uri=self._stable_uri))
+        observed = self.observed()
+        candidate = observed.revision_of(release_run.storage_uri)
+        back = Rollback(parts, parts.record_of_address, lambda _: ("it is taken back", "a person"))
+        back.take_back(RollBack(self._stable_uri, release_run.storage_uri), observed)
+        [told] = [event.data for event in parts.record.events() if isinstance(event.data, RolledBack)]
+        return told, candidate
 
     def restore(self, release_run: ReleaseRun) -> None:
         """End what a step has left, with all users on a new revision of version 1."""

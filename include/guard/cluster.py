@@ -1,4 +1,4 @@
-"""What the guard asks of the Kubernetes API: three lists, one object, four patches, one event."""
+"""What the guard asks of the Kubernetes API: three lists, two kinds of objects, four patches, one event."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from include.kubernetes_objects import ObjectKind
 from include.kubernetes_objects.client import KubernetesObjects, without_retries
 from include.model_release.errors import ClusterUnavailableError, SpecError
 from include.model_release.rollout import lease
-from include.model_release.rollout.fields import deployment_mode
+from include.model_release.rollout.fields import FIELD_MANAGER, deployment_mode
 
 # Nobody is there to correct an object: one that the API server refuses is tried again, as all else.
 _SERVICES = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
 _ROUTES = ObjectKind("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
 _KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
+_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
 _LEASES = ObjectKind(lease.GROUP, lease.API_VERSION, lease.PLURAL, "Lease")
 
 
@@ -49,6 +50,7 @@ class Cluster:
             api,
             refused_remedy="check the guard's rights and KServe's installation",
             away_remedy="check the API server and the way to it",
+            field_manager=FIELD_MANAGER,
         )
         self._namespaces = namespaces
 
@@ -73,6 +75,14 @@ class Cluster:
             return self._objects.read(_KNATIVE_SERVICES, namespace, name)
         except ClusterUnavailableError as error:
             say("knative_service_not_seen", logging.WARNING, found=str(error))
+            return None
+
+    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a revision; None: there is none, or it cannot be seen. Whether users are safe may be told without."""
+        try:
+            return self._objects.read(_REVISIONS, namespace, name)
+        except ClusterUnavailableError as error:
+            say("revision_not_seen", logging.WARNING, found=str(error))
             return None
 
     def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:

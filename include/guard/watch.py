@@ -22,7 +22,11 @@ from include.model_release.errors import ClusterUnavailableError
 from include.model_release.lease_limits import DEFAULT_LEASE_S
 from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import API_VERSION
-from include.model_release.rollout.knative_view import knative_service, knative_service_name
+from include.model_release.rollout.knative_view import (
+    knative_service,
+    knative_service_name,
+    revision_templates,
+)
 from include.model_release.rollout.lease import Lease, LeaseWatch, ending, lease_name, parse_lease
 from include.model_release.rollout.next_action import (
     Action,
@@ -66,6 +70,9 @@ class ClusterApi(Protocol):
 
     def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return a Knative Service; None: there is none, or it cannot be seen."""
+
+    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a revision; None: there is none, or it cannot be seen."""
 
     def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch a Knative Service; False: look again."""
@@ -181,11 +188,19 @@ class Guard:
         self._go_on(observed, end)
 
     def _with_what_is_behind(self, observed: Observed) -> Observed:
-        """Return the observation of a canary whose end was tried already, with its Knative Service in Knative mode."""
+        """Return the observation of a canary whose end was tried already, with its Knative Service and what its
+        revisions serve in Knative mode.
+        """
         if observed.standard is not None:
             return observed
-        found = self._cluster.knative_service(observed.namespace, knative_service_name(observed.name))
-        return replace(observed, knative=knative_service(found, observed.name, observed.uid))
+        namespace = observed.namespace
+        found = self._cluster.knative_service(namespace, knative_service_name(observed.name))
+        made = (self._cluster.revision(namespace, name) for name in observed.named_revisions)
+        return replace(
+            observed,
+            knative=knative_service(found, observed.name, observed.uid),
+            revisions=revision_templates(one for one in made if one is not None),
+        )
 
     def _judge(self, observed: Observed, lease: Lease | None, server_time: datetime | None) -> _End | None:
         """Return whether the canary is to be ended; if so, nobody can renew its lease any more."""

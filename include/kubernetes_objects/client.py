@@ -60,14 +60,18 @@ class KubernetesObjects:
     :param api: a client that does not ask again by itself, see `without_retries`.
     :param refused_remedy: what to check where the API answers with an error.
     :param away_remedy: what to check where it does not answer.
+    :param field_manager: under which name the API server keeps what was changed, in `metadata.managedFields`.
     """
 
-    def __init__(self, api: ApiClient, *, refused_remedy: str, away_remedy: str) -> None:
+    def __init__(
+        self, api: ApiClient, *, refused_remedy: str, away_remedy: str, field_manager: str = "slipway"
+    ) -> None:
         self._custom = CustomObjectsApi(api)
         self._core = CoreV1Api(api)
         self._authorization = AuthorizationV1Api(api)
         self._refused_remedy = refused_remedy
         self._away_remedy = away_remedy
+        self._field_manager = field_manager
 
     def read(self, kind: ObjectKind, namespace: str, name: str) -> dict[str, Any] | None:
         """Return the object as the API gives it; None: there is none of this name."""
@@ -135,6 +139,7 @@ class KubernetesObjects:
                         *_collection(kind, namespace),
                         name,
                         dict(body),
+                        field_manager=self._field_manager,
                         _request_timeout=WRITE_TIMEOUT_S if limit_s is None else (CONNECT_LIMIT_S, limit_s),
                     )
                 )
@@ -192,6 +197,30 @@ class KubernetesObjects:
                 )
             except ApiException as error:
                 _raise_unless(error, 404)
+                return False
+            return True
+
+    def pods(self, namespace: str, label_selector: str) -> list[dict[str, Any]]:
+        """Return pods as the API gives them. A list that is not whole is an error."""
+        with self._translated(f"listing pods in {namespace}"):
+            found = self._core.list_namespaced_pod(
+                namespace,
+                label_selector=label_selector,
+                _request_timeout=LIST_TIMEOUT_S,
+                _preload_content=False,
+            )
+            return [dict(one) for one in _items(json.loads(found.data))]
+
+    def end_pod(self, namespace: str, name: str, uid: str, grace_s: int) -> bool:
+        """Delete the very pod that was seen; False: it is gone, or another has its name."""
+        options = V1DeleteOptions(preconditions=V1Preconditions(uid=uid), grace_period_seconds=grace_s)
+        with self._translated(f"ending the pod {namespace}/{name}"):
+            try:
+                self._core.delete_namespaced_pod(
+                    name, namespace, body=options, _request_timeout=WRITE_TIMEOUT_S, _preload_content=False
+                )
+            except ApiException as error:
+                _raise_unless(error, 404, 409)
                 return False
             return True
 

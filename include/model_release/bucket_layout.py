@@ -118,6 +118,11 @@ def live_key(model: str) -> str:
     return f"{LIVE_PREFIX}{validate_model_name(model)}.json"
 
 
+def watch_journal_key(model: str) -> str:
+    """Return where the watch of a model's canary keeps its journal: beside the records, where no pod may write."""
+    return f"records/{validate_model_name(model)}/canary-watch.json"
+
+
 def is_source_file(name: str) -> bool:
     """Tell whether an object under incoming/MODEL/VERSION/ is part of what training made.
 

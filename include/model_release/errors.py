@@ -24,6 +24,8 @@ SlipwayError
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
   |   - CredentialsRefusedError     Triton, or a proxy before it, does not take who asks
   |   - ServerRefusedError          Triton does not do what it is asked, whatever the model
+  |   - StreamsUnreadError          nobody would read what the answers of a streamed model hold
+  |   - StoreUnfitError             the object store does not keep what locks and records rely on
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
   |   - SigningRefusedError         the version is not signed with the key that the release file names
@@ -219,6 +221,14 @@ class CredentialsRefusedError(UserError):
 
 class ServerRefusedError(UserError):
     """Triton does not do what it is asked, whatever the model: an unknown setting, model control that is off."""
+
+
+class StreamsUnreadError(UserError):
+    """The model is asked over streams, and nothing would read the answers inside them while its canary is judged."""
+
+
+class StoreUnfitError(UserError):
+    """The object store takes conditions and does not keep them, so neither locks nor records hold."""
 
 
 class GateRefusedError(SlipwayError):

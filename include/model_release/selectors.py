@@ -47,6 +47,23 @@ def fill(selector: str, values: Mapping[str, str]) -> str:
     return f"{name}{{{','.join(matchers)}}}" if matchers else name
 
 
+def matchers_of(selector: str) -> list[tuple[str, str, str]]:
+    """Return (label, operator, value) of each matcher; the selector's own name is one of `__name__`.
+
+    :raises ValueError: it is no plain selector.
+    """
+    name, _ = _parts(selector)
+    of_name = [("__name__", "=", name)] if name else []
+    return [
+        *of_name,
+        *((label, operator, _unescaped(value)) for label, operator, value in _matchers(selector)),
+    ]
+
+
+def _unescaped(value: str) -> str:
+    return re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found.group(1), found.group(1)), value)
+
+
 def _parts(selector: str) -> tuple[str, str]:
     if len(selector) > _LENGTH_LIMIT:
         raise ValueError(f"must be at most {_LENGTH_LIMIT} characters long")

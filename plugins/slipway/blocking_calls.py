@@ -30,7 +30,7 @@ class BlockingCalls:
 
     def __init__(self, name: str, limit_s: float) -> None:
         self._name = name
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         self._call: asyncio.Future[Any] | None = None
 
     @property
@@ -45,7 +45,7 @@ class BlockingCalls:
         :raises TimedOutError: the call, or one before it that was given up, has not ended within the limit. It goes on
             in its thread, and what it does then is done; its result is dropped.
         """
-        limit_s = self._limit_s if limit_s is None else limit_s
+        limit_s = self.limit_s if limit_s is None else limit_s
         deadline = asyncio.get_running_loop().time() + limit_s
         while (before := self._call) is not None and not before.done():
             if not await _is_done_by(before, deadline):

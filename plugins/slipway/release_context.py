@@ -10,9 +10,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
-from include.model_release.spec.release_file import ReleaseSpec, Rollout
+from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
@@ -26,6 +26,18 @@ from slipway.release_run import ReleaseRun
 from slipway.rollback_address import RollbackAddress
 
 log = logging.getLogger(__name__)
+
+
+class ServiceAddress(Protocol):
+    """Which InferenceService is meant: the section `rollout` of a release file says it, among others."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def inference_service(self) -> str:
+        """Its name."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +181,11 @@ def make_outbox(bucket: str, spec: ReleaseSpec, aws_conn_id: str) -> Outbox:
     )
 
 
-def make_service(rollout: Rollout, kubernetes_conn_id: str) -> KServeHook:
-    """Return the InferenceService that a release file names."""
-    return KServeHook(rollout.inference_service, rollout.namespace, kubernetes_conn_id)
+def make_service(address: ServiceAddress, kubernetes_conn_id: str) -> KServeHook:
+    """Return the InferenceService that a release file names, or whoever else knows where it is."""
+    return KServeHook(address.inference_service, address.namespace, kubernetes_conn_id)
 
 
-def make_lease(rollout: Rollout, kubernetes_conn_id: str) -> LeaseHook:
+def make_lease(address: ServiceAddress, kubernetes_conn_id: str) -> LeaseHook:
     """Return the lease of the canary on it."""
-    return LeaseHook(rollout.inference_service, rollout.namespace, kubernetes_conn_id)
+    return LeaseHook(address.inference_service, address.namespace, kubernetes_conn_id)

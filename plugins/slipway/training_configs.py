@@ -23,12 +23,12 @@ def require_stateless_source(store: ModelStoreHook, spec: ReleaseSpec, version: 
     require_no_sequences(
         {
             name: as_released(config, spec.serving) if name == spec.model else config
-            for name, config in _training_configs(store, spec, version).items()
+            for name, config in training_configs(store, spec, version).items()
         }
     )
 
 
-def _training_configs(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> dict[str, Config]:
+def training_configs(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> dict[str, Config]:
     """The configurations by the models' names: that beside a model, or those of a repository."""
     incoming, source = repository_paths(spec.model, version).incoming, spec.source
     root = incoming + (source.location if source.is_folder else "")

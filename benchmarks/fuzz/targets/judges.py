@@ -17,7 +17,7 @@ from include.model_release.errors import SlipwayError
 from include.model_release.json_source import parse_json
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
 from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import StageStarted, WeightObserved
+from include.model_release.record.kinds import RollbackStarted, WeightObserved
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 _WINDOW = Window(2.0, Sample(100, 1, {1.0: 60, 5.0: 40}), Sample(50, 0, {1.0: 30, 5.0: 20}))
@@ -49,7 +49,7 @@ def _journals() -> tuple[Any, ...]:
     reading = Reading.of(100.0, {"s": Counters(10, 1, {1.0: 9, float("inf"): 1})})
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     events = [
-        PendingEvent(at, StageStarted(stage="canary")),
+        PendingEvent(at, RollbackStarted(reason="errors", by="judge", stable_storage_uri="")),
         PendingEvent(at, WeightObserved(weight=5, traffic={})),
     ]
     return tuple(
@@ -87,7 +87,7 @@ class _Store:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def read_json(self, _: str) -> Any:
+    def read_json(self, _: str, *, most_bytes: int | None = None) -> Any:
         """As the real one reads."""
         return parse_json(self._content, "journal.json")
 

@@ -19,6 +19,9 @@ users', take other times, and are timed by the replayer and not by the router.
 **Ceilings are for users.** They hold whatever stable does, so the way from the replayer to the revisions would count
 as the candidate's own time and its faults. Replays are only ever compared with stable's.
 
+Golden requests that are streamed (`streamed.py`) are a third source, with a process of their own by the same rule: with
+its first window it takes half of what is users' then.
+
 `tests/unit/model_release/canary/test_golden_replay.py` simulates the rate of false alarms of mixed windows.
 """
 
@@ -38,7 +41,8 @@ REPLAY_SHARE = 0.5
 class GoldenReplayEvidence:
     """The hypothesis tests on replayed windows.
 
-    :param users_evidence: the evidence, of all tests together, when the first replayed window comes.
+    :param users_evidence: what is users' of the evidence, of all tests together, when the first window of this source
+        comes.
     """
 
     def __init__(self, policy: AnalysisPolicy, users_evidence: float) -> None:
@@ -59,18 +63,14 @@ class GoldenReplayEvidence:
         """Return what of `alone` is about latency."""
         return self._tests.evidence()["latency"]
 
-    def latency_words(self) -> str:
-        """Return the latencies of replayed requests in words; "" where none were seen."""
+    def latency_words(self, of: str = "replayed golden requests") -> str:
+        """Return the latencies of the requests in words, which are called so; "" where none were seen."""
         told = self._tests.latency_words("latency")
-        return f"replayed golden requests: {told}" if told else ""
+        return f"{of}: {told}" if told else ""
 
-    def added_to(self, users: Mapping[HypothesisName, float]) -> dict[HypothesisName, float]:
-        """Return the evidence by test: what is left to users' windows, and what replays have made."""
-        replayed = self._tests.evidence()
-        return {
-            name: (1.0 - REPLAY_SHARE) * value + self._initial_wealth * replayed.get(name, 0.0)
-            for name, value in users.items()
-        }
+    def part(self, name: HypothesisName) -> float:
+        """Return what the windows have made of the wealth that they began with, for one test."""
+        return self._initial_wealth * self._tests.evidence().get(name, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from include.model_release.canary.coverage.histogram_bounds import on_bounds
 from include.model_release.canary.dispersion import Dispersion, correlation_levels, weight_of
 from include.model_release.canary.e_process import (
     Floats,
@@ -164,13 +165,16 @@ class HypothesisTests:
         return self._latency(test, window, None if test.level is None else bound_of[test.level])
 
     def _latency(self, test: HypothesisTest, window: Window, bound: float | None) -> NullHypothesis | None:
-        stable, candidate = window.stable.latency_buckets, window.candidate.latency_buckets
+        stable, speaks_against = window.stable.latency_buckets, test.against == "worse"
+        # Its bounds may be others than stable's: what is not certain counts for the null hypothesis.
+        taken_for: Literal["fast", "slow"] = "fast" if speaks_against else "slow"
+        candidate = on_bounds(window.candidate.latency_buckets, stable, taken_for)
         if bound is None or bound not in stable or bound not in candidate:
             return None
         # How much slower is no worse: the candidate above the bound, stable above the bound less the margin.
         slow = above(candidate, bound)
         tolerated = above_within(stable, bound / (1.0 + self._policy.latency_margin_percent / 100.0))
-        if test.against == "worse":
+        if speaks_against:
             return NullHypothesis(slow, tolerated, 0.0)
         return NullHypothesis(tolerated, slow, 0.0)
 
@@ -198,9 +202,9 @@ class HypothesisTests:
         if window.candidate.requests > 0:
             self._warm_windows += 1
         if stable.latency_buckets:
-            # Other bounds than before cannot be compared with them: the past begins anew.
-            same = not self._past or {*stable.latency_buckets} == {*self._past}
-            self._past = add_histograms(self._past if same else {}, stable.latency_buckets)
+            # The past only chooses the bounds; where they have changed, it is brought to the present ones.
+            past = on_bounds(self._past, stable.latency_buckets, "slow")
+            self._past = add_histograms(past, stable.latency_buckets)
 
     def _update_logs(self) -> None:
         """Work out the log of each test's wealth: that of the least favourable correlation."""

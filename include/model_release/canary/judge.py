@@ -16,6 +16,9 @@ Where users send too little, golden requests may be replayed beside them. Their 
 to reach the minimum of samples, and a pass that rests on them says so; they never show that the candidate is no worse,
 never shorten the bake, and never clear what users' windows make suspicious.
 
+A model that is asked over streams is judged by golden requests that are streamed to both revisions as well
+(`streamed.py`): a third source, without which no step of such a model passes.
+
 Where the router leads clearly more or fewer users to the candidate than the step's weight says (`router_share.py`), it
 passes nothing: the verdict is inconclusive until that has changed, and a fail stays a fail.
 
@@ -30,9 +33,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from include.model_release.canary.coverage.answers import Answers
+from include.model_release.canary.coverage.latency_seen import LatencySeen
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
+from include.model_release.canary.streamed import (
+    STREAMED,
+    StreamedRequests,
+    all_evidence,
+    streams_told,
+    unread,
+    users_part,
+)
 from include.model_release.canary.totals import Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
@@ -54,7 +67,8 @@ class CanaryJudge:
     """A fold over windows.
 
     `to_json` and `from_json` carry it over a restart without changing a later verdict. `unjudged` holds what users met
-    while nobody watched.
+    while nobody watched. `not_seen` is what the source of the windows cannot see, in words: whoever watches sets it,
+    and whoever reads of a pass is told.
     """
 
     def __init__(self, policy: AnalysisPolicy) -> None:
@@ -63,32 +77,45 @@ class CanaryJudge:
         self.bake_s = 0.0
         self._step = Totals()
         self._canary = Totals()
-        self._router = RouterShare()
+        self._router, self._answers, self._latency_seen = RouterShare(), Answers(), LatencySeen()
         self._failed: str | None = None
-        self._no_data_windows = 0
+        self._no_data_windows = self._disrupted_windows = 0
         self.unjudged = Totals()
         self._tests = HypothesisTests(policy)
         self._replayed: GoldenReplayEvidence | None = None
+        self._streamed: StreamedRequests | None = None
+        self.not_seen: tuple[str, ...] = ()
 
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
         self.weight, self.bake_s = weight, float(bake_s)
         self._step, self._router = Totals(), RouterShare()
+        self._answers, self._latency_seen = self._answers.next_step(), LatencySeen()
+        self._disrupted_windows = 0
 
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
         if window.source == "users":
             self._no_data_windows = 0
+        if self._is_excused(window):
+            self._disrupted_windows += 1
+            self.count_unjudged(window)
+            if window.source == "stream":
+                self._test(unread(window))
+            return replace(self._held(window), window=window)
         if self._failed is None:
             self._test(window)
         self._step = self._step.plus(window)
         self._canary = self._canary.plus(window)
-        self._router = self._router.plus(window)
+        self._router, self._answers = self._router.plus(window), self._answers.plus(window)
+        self._latency_seen = self._latency_seen.plus(window, self.policy.latency_quantile)
         return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
         """Return the verdict on all that was seen so far, without another window."""
         status, reason = self._judge()
+        if status == "pass" and self.not_seen:
+            reason += f" Its metrics source does not see: {', '.join(self.not_seen)}."
         return Verdict(status, reason, self._statistics())
 
     def observe_failure(self, reason: str) -> Verdict:
@@ -110,20 +137,42 @@ class CanaryJudge:
         """
         self.unjudged = self.unjudged.plus(window)
 
+    def _is_excused(self, window: Window) -> bool:
+        """Return whether the errors of a window are the cluster's, as long as it is believed in one step."""
+        is_believed = self._disrupted_windows < self.policy.disruption_grace_windows
+        return bool(window.disruption) and is_believed and self._failed is None
+
+    def _held(self, window: Window) -> Verdict:
+        reason = (
+            f"Held: the cluster took a pod of the candidate away ({window.disruption}); its "
+            f"{window.candidate.errors} errors in {window.candidate.requests} requests do not count against the model "
+            f"(window {self._disrupted_windows} of at most {self.policy.disruption_grace_windows} in this step)."
+        )
+        return Verdict("inconclusive", reason, self._statistics())
+
     # --- judgement ---
 
     def _test(self, window: Window) -> None:
         if window.source == "users":
             self._tests.observe(window)
             return
-        if self._replayed is None:
-            self._replayed = GoldenReplayEvidence(self.policy, self._alone()[0])
+        begun = users_part(self._others) * self._alone()[0]
+        if window.source == "stream":
+            self._streamed = self._streamed or StreamedRequests(GoldenReplayEvidence(self.policy, begun))
+            self._streamed.observe(window)
+            return
+        self._replayed = self._replayed or GoldenReplayEvidence(self.policy, begun)
         self._replayed.observe(window)
 
+    @property
+    def _others(self) -> list[GoldenReplayEvidence]:
+        """The evidence by other windows than users'."""
+        streamed = None if self._streamed is None else self._streamed.evidence
+        return [one for one in (self._replayed, streamed) if one is not None]
+
     def _evidence(self) -> dict[HypothesisName, float]:
-        """Return the evidence against the candidate by test, from both sources."""
-        users = self._tests.evidence()
-        return users if self._replayed is None else self._replayed.added_to(users)
+        """Return the evidence against the candidate by test, from all sources."""
+        return all_evidence(self._tests.evidence(), self._others)
 
     def _alone(self) -> tuple[float, float | None]:
         """Return what a wealth of 1 would have become by users' windows alone, and by replays alone (or None)."""
@@ -139,15 +188,18 @@ class CanaryJudge:
                 f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {number(total)}, "
                 f"threshold {number(threshold)})."
             )
+        self._failed = self._failed or self._answers.failure(self.weight, self.policy.latency_margin_percent)
         if self._failed is not None:
             return "fail", self._failed
         # Whatever else is seen: who meets the candidate is not who was meant to.
-        lacking = self._router.doubt(self.weight) or self._lacking()
+        lacking = self._router.doubt(self.weight) or self._lacking() or self._unfinished()
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
-        users, replayed = self._alone()
-        if max(total, users, replayed or 0.0) >= self.policy.suspicion_threshold:
+        if (
+            max(total, *(one.alone() for one in self._others), self._alone()[0])
+            >= self.policy.suspicion_threshold
+        ):
             return "inconclusive", (
                 f"Suspicious, not sure: perhaps {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence "
                 f"{number(total)} of {number(threshold)})."
@@ -176,7 +228,11 @@ class CanaryJudge:
         had, replayed = canary.stable_requests, canary.replays_that_count
         if had + replayed < needed:
             return f"Too little to compare with: {had + replayed} stable requests, {needed} are needed."
-        return None
+        return None if self._streamed is None else self._streamed.lacking(step, needed)
+
+    def _unfinished(self) -> str | None:
+        """Return what is not over yet, or not seen, and so passes nothing."""
+        return self._answers.doubt(self.policy.latency_margin_percent) or self._latency_seen.doubt()
 
     def _rests_on_replays(self) -> bool:
         """Return whether users alone have sent too little to tell."""
@@ -196,11 +252,14 @@ class CanaryJudge:
         """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""
         if name not in ("latency", "latency_ceiling"):
             return self._rates()
-        told = self._tests.latency_words(name)
-        replayed = self._replayed
-        if name == "latency" and replayed is not None:
-            more = replayed.latency() > self._tests.evidence()["latency"]
-            told = replayed.latency_words() if more else told
+        told, most = self._tests.latency_words(name), self._tests.evidence().get("latency", 0.0)
+        for one in self._others if name == "latency" else ():
+            if one.latency() > most:
+                is_streamed = one is not self._replayed
+                told, most = (
+                    one.latency_words(STREAMED) if is_streamed else one.latency_words(),
+                    one.latency(),
+                )
         return told or self._rates()
 
     def _rates(self) -> str:
@@ -209,6 +268,8 @@ class CanaryJudge:
             f"candidate {total.candidate_errors} errors in {total.candidate_requests}, "
             f"stable {total.stable_errors} in {total.stable_requests}"
         )
+        if total.streamed_windows:
+            users += f"; {streams_told(total)}"
         if not total.replayed_windows:
             return users
         return (
@@ -233,6 +294,7 @@ class CanaryJudge:
             step=self._step,
             canary=self._canary,
             no_data_windows=self._no_data_windows,
+            streams_alone=None if self._streamed is None else self._streamed.evidence.alone(),
         )
 
     # --- state ---
@@ -249,11 +311,19 @@ class CanaryJudge:
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
                 **({"router": self._router.to_dict()} if self._router.is_begun else {}),
+                **({"answers": self._answers.to_dict()} if self._answers != Answers() else {}),
+                **(
+                    {"latency_seen": self._latency_seen.to_dict()}
+                    if self._latency_seen != LatencySeen()
+                    else {}
+                ),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
+                **({"disrupted_windows": self._disrupted_windows} if self._disrupted_windows else {}),
                 "questions": self._tests.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
+                **({} if self._streamed is None else {"streamed": self._streamed.to_dict()}),
             }
         )
 
@@ -274,12 +344,19 @@ class CanaryJudge:
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
             judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
+            judge._disrupted_windows = int(state.get("disrupted_windows", 0))
             judge._tests.restore(state["questions"])
             judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
             if state.get("router") is not None:
                 judge._router = RouterShare.from_dict(state["router"])
+            if state.get("answers") is not None:
+                judge._answers = Answers.from_dict(state["answers"])
+            if state.get("latency_seen") is not None:
+                judge._latency_seen = LatencySeen.from_dict(state["latency_seen"])
             if state.get("replayed") is not None:
                 judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
+            if state.get("streamed") is not None:
+                judge._streamed = StreamedRequests.from_dict(judge.policy, state["streamed"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",

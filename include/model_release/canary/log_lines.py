@@ -6,7 +6,7 @@ from datetime import datetime
 
 from include.model_release.canary.latency import quantile_ms
 from include.model_release.canary.verdict import Verdict
-from include.model_release.canary.verdict_text import REPLAYED, duration
+from include.model_release.canary.verdict_text import duration, source_words
 from include.model_release.metrics.samples import Sample
 from include.model_release.written_numbers import number
 
@@ -47,8 +47,7 @@ def window_line(verdict: Verdict, at: datetime) -> str:
         parts.append("no data from the metrics source")
     else:
         parts += [f"candidate {_counts(window.candidate)}", f"stable {_counts(window.stable)}"]
-        if window.source == "replay":
-            parts.append(REPLAYED)
+        parts += [told] if (told := source_words(window.source)) else []
     return _BETWEEN.join(parts)
 
 

@@ -14,9 +14,9 @@ _PLENTY = 1e18
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over windows of both revisions: of users' windows, and apart from them what was replayed.
+    """Sums over windows of both revisions: of users' windows, and apart from them what was replayed and streamed.
 
-    A state that was saved before there were replays lacks the last five; it has seen none.
+    A state that was saved before there were replays, or streamed requests, lacks their sums; it has seen none.
     """
 
     seconds: float = 0.0
@@ -30,6 +30,11 @@ class Totals:
     replayed_errors: int = 0
     stable_replayed_requests: int = 0
     stable_replayed_errors: int = 0
+    streamed_windows: int = 0
+    streamed_requests: int = 0
+    streamed_errors: int = 0
+    stable_streamed_requests: int = 0
+    stable_streamed_errors: int = 0
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Totals:
@@ -54,6 +59,15 @@ class Totals:
                 stable_replayed_requests=self.stable_replayed_requests + window.stable.requests,
                 stable_replayed_errors=self.stable_replayed_errors + window.stable.errors,
             )
+        if window.source == "stream":
+            return replace(
+                self,
+                streamed_windows=self.streamed_windows + 1,
+                streamed_requests=self.streamed_requests + window.candidate.requests,
+                streamed_errors=self.streamed_errors + window.candidate.errors,
+                stable_streamed_requests=self.stable_streamed_requests + window.stable.requests,
+                stable_streamed_errors=self.stable_streamed_errors + window.stable.errors,
+            )
         return replace(
             self,
             seconds=self.seconds + window.seconds,
@@ -72,9 +86,22 @@ class Totals:
         """
         return min(self.replayed_requests, self.stable_replayed_requests - self.stable_replayed_errors)
 
+    @property
+    def streams_that_count(self) -> int:
+        """Streamed requests that say something of the candidate: those that each of the two gave a good answer to."""
+        return min(
+            self.streamed_requests - self.streamed_errors,
+            self.stable_streamed_requests - self.stable_streamed_errors,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
-        return dict(vars(self))
+        return {
+            name: value
+            for name, value in vars(self).items()
+            # Who was never asked over streams has no such sums in the record.
+            if self.streamed_windows or "streamed_" not in name
+        }
 
 
 def _is_sum(value: object) -> bool:

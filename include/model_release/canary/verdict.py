@@ -21,6 +21,7 @@ class Statistics:
     :param total_evidence: the sum of it, against which `threshold` stands.
     :param users_alone: what the evidence would be by users' windows alone.
     :param replays_alone: what it would be by replayed windows alone; None: there were none.
+    :param streams_alone: what it would be by streamed windows alone; None: there were none.
     :param threshold: the evidence at which the candidate fails.
     :param no_worse: the evidence that the candidate is no worse beyond the margin.
     :param no_worse_threshold: where that evidence is enough to pass.
@@ -47,6 +48,7 @@ class Statistics:
     step: Totals
     canary: Totals
     no_data_windows: int
+    streams_alone: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form, as it lies in the record."""
@@ -55,6 +57,7 @@ class Statistics:
             "total_evidence": self.total_evidence,
             "users_alone": self.users_alone,
             "replays_alone": self.replays_alone,
+            **({} if self.streams_alone is None else {"streams_alone": self.streams_alone}),
             "threshold": self.threshold,
             "no_worse": self.no_worse,
             "no_worse_threshold": self.no_worse_threshold,
@@ -83,7 +86,11 @@ class Statistics:
             name: float(one) for name, one in value["evidence"].items() if name in known
         }
         total = float(value["total_evidence"])
-        replays, weight = value.get("replays_alone"), value["weight"]
+        replays, streams, weight = (
+            value.get("replays_alone"),
+            value.get("streams_alone"),
+            value["weight"],
+        )
         return cls(
             evidence=evidence,
             total_evidence=total,
@@ -99,6 +106,7 @@ class Statistics:
             step=Totals.from_dict(value["step"]),
             canary=Totals.from_dict(value["canary"]),
             no_data_windows=int(value["blind_windows"]),
+            streams_alone=None if streams is None else float(streams),
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from include.model_release.canary.streamed import STREAMED
 from include.model_release.canary.verdict import Statistics, Verdict
-from include.model_release.metrics.samples import Sample
+from include.model_release.metrics.samples import Sample, Source
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.written_numbers import number
 
@@ -19,6 +20,7 @@ HYPOTHESIS_WORDS: dict[str, str] = {
     "latency_ceiling": "latency above the ceiling",
 }
 REPLAYED = "replayed golden requests"
+_SOURCE_WORDS: Mapping[str, str] = {"replay": REPLAYED, "stream": STREAMED}
 _MEANING = {
     "pass": "The candidate may go on: nothing speaks against it, and enough was seen.",
     "fail": "The candidate has to go: what was seen is too unlikely for one that is no worse. A fail is final.",
@@ -57,7 +59,8 @@ def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
         lines.append(f"\n{step[0]} % of the traffic, to be watched for {step[1]:g} s")
     elapsed = duration(verdict.statistics.canary.seconds)
     weight = "" if step[0] is None else f", weight {step[0]} %"
-    source = f" of {REPLAYED}" if verdict.window is not None and verdict.window.source == "replay" else ""
+    told = "" if verdict.window is None else source_words(verdict.window.source)
+    source = f" of {told}" if told else ""
     lines.append(
         f"\nWindow {number}{source}, {elapsed} seen{weight}: {verdict.status.upper()}. {verdict.reason}"
     )
@@ -68,9 +71,15 @@ def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
     return "\n".join(lines)
 
 
-def is_replay(window: Mapping[str, Any] | None) -> bool:
-    """Return whether a window, as it is recorded, is one of replayed golden requests."""
-    return window is not None and window.get("source") == "replay"
+def source_of(window: Mapping[str, Any] | None) -> Source:
+    """Return whose requests a window, as it is recorded, is of."""
+    told = "users" if window is None else window.get("source")
+    return "replay" if told == "replay" else "stream" if told == "stream" else "users"
+
+
+def source_words(source: str) -> str:
+    """Return what the requests of a window's source are called; "" for users'."""
+    return _SOURCE_WORDS.get(source, "")
 
 
 def conclusion(verdict: Verdict, windows: int, no_data: int) -> str:

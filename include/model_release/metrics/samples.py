@@ -2,8 +2,9 @@
 
 A metrics source reads monotonic counters, series by series: `Reading`. Two readings make a `Sample`, two
 samples a `Window`. A reading that failed raises; it never becomes a sample without requests, because a source
-that does not answer says nothing about the model. The samples of a window come from one source: users' requests, or
-golden requests that were replayed to both revisions. Never from both: another mix of requests has other latencies.
+that does not answer says nothing about the model. The samples of a window come from one source: users' requests,
+golden requests that were replayed to both revisions, or golden requests that were streamed to both. Never from two of
+them: another mix of requests has other latencies.
 
 The difference is taken here, series by series, and not by PromQL's rate() or increase(). Those extrapolate to
 the edges of their range (so counts are no longer whole), and lose what a new series counted before its second
@@ -13,16 +14,37 @@ sample, which for a counter by status code is the first error of all.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from numbers import Real
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Literal, get_args
 
 from include.model_release.errors import MetricsUnavailableError
+from include.model_release.metrics.counters import Counters, Growth, growth
+from include.model_release.metrics.histograms import added
+from include.model_release.metrics.series_fold import Beginning, since_beginning, since_known
+from include.model_release.metrics.values import (
+    buckets_from_dict,
+    buckets_to_dict,
+    check_moment,
+    checked_buckets,
+    checked_count,
+    unusable,
+)
 
-Source = Literal["users", "replay"]
-_SHOWN_LIMIT = 80
+__all__ = [
+    "Counters",
+    "Reading",
+    "Sample",
+    "SeriesReading",
+    "Source",
+    "Window",
+    "counters_delta",
+    "reading_delta",
+    "window_between",
+]
+
+Source = Literal["users", "replay", "stream"]
 
 
 @dataclass(frozen=True)
@@ -31,39 +53,59 @@ class Sample:
 
     :param latency_buckets: maps a bucket's upper bound in ms (`inf` last) to the requests that fell *in* it (not
         cumulative); empty where the source knows no latencies.
+    :param unanswered: of `errors`: requests that began and never got an answer. They are in `requests` too, though they
+        have no latency.
+    :param begun: requests that began in the window; None: the source cannot tell. One that began before may end in it.
+    :param active: requests that have begun and are not over at the window's end; None: the source cannot tell.
     :raises MetricsUnavailableError: a count is NaN, negative or impossible.
     """
 
     requests: int
     errors: int
     latency_buckets: Mapping[float, int] = field(default_factory=dict)
+    unanswered: int = 0
+    begun: int | None = None
+    active: int | None = None
 
     def __post_init__(self) -> None:
-        requests = _count("requests", self.requests)
-        errors = _count("errors", self.errors)
+        requests = checked_count("requests", self.requests)
+        errors = checked_count("errors", self.errors)
         if errors > requests:
-            raise _unusable("a sample", "at most as many errors as requests", f"{errors} of {requests}")
-        buckets = {
-            _bound(bound): _count(f"latency bucket {bound}", value)
-            for bound, value in self.latency_buckets.items()
-        }
+            raise unusable("a sample", "at most as many errors as requests", f"{errors} of {requests}")
+        unanswered = checked_count("unanswered requests", self.unanswered)
+        if unanswered > errors:
+            raise unusable(
+                "a sample", "at most as many unanswered requests as errors", f"{unanswered} of {errors}"
+            )
         object.__setattr__(self, "requests", requests)
         object.__setattr__(self, "errors", errors)
-        object.__setattr__(self, "latency_buckets", dict(sorted(buckets.items())))
+        object.__setattr__(self, "latency_buckets", checked_buckets(self.latency_buckets))
+        object.__setattr__(self, "unanswered", unanswered)
+        for name in ("begun", "active"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_count(f"{name} requests", getattr(self, name)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form; the last bucket's bound is the text `inf`."""
+        """Return a JSON-ready form; the last bucket's bound is the text `inf`; what is not known is left out."""
+        told = {"unanswered": self.unanswered or None, "begun": self.begun, "active": self.active}
         return {
             "requests": self.requests,
             "errors": self.errors,
-            "latency_buckets": {_bound_text(bound): count for bound, count in self.latency_buckets.items()},
+            "latency_buckets": buckets_to_dict(self.latency_buckets),
+            **{name: count for name, count in told.items() if count is not None},
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Sample:
-        """Rebuild a sample from `to_dict`'s form."""
-        buckets = {float(bound): count for bound, count in dict(value.get("latency_buckets") or {}).items()}
-        return cls(requests=value["requests"], errors=value["errors"], latency_buckets=buckets)
+        """Rebuild a sample from `to_dict`'s form; what it lacks the source could not tell."""
+        return cls(
+            requests=value["requests"],
+            errors=value["errors"],
+            latency_buckets=buckets_from_dict(value.get("latency_buckets")),
+            unanswered=value.get("unanswered", 0),
+            begun=value.get("begun"),
+            active=value.get("active"),
+        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +114,7 @@ class Window:
 
     :param seconds: the length of the window.
     :param source: whose requests all of them were.
+    :param disruption: how the cluster took pods of the candidate away in this window; "" where it did not.
     :raises MetricsUnavailableError: the length or the source is none that a window can have.
     """
 
@@ -79,12 +122,13 @@ class Window:
     stable: Sample
     candidate: Sample
     source: Source = "users"
+    disruption: str = ""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.seconds) or self.seconds < 0:
-            raise _unusable("a window", "a length in seconds, zero or more", repr(self.seconds))
+            raise unusable("a window", "a length in seconds, zero or more", repr(self.seconds))
         if self.source not in get_args(Source):
-            raise _unusable("a window's source", " or ".join(get_args(Source)), repr(self.source))
+            raise unusable("a window's source", " or ".join(get_args(Source)), repr(self.source))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form, enough to judge the window again."""
@@ -93,6 +137,7 @@ class Window:
             "seconds": self.seconds,
             "stable": self.stable.to_dict(),
             "candidate": self.candidate.to_dict(),
+            **({"disruption": self.disruption} if self.disruption else {}),
         }
 
     @classmethod
@@ -103,44 +148,8 @@ class Window:
             stable=Sample.from_dict(value["stable"]),
             candidate=Sample.from_dict(value["candidate"]),
             source=value.get("source", "users"),
+            disruption=str(value.get("disruption") or ""),
         )
-
-
-@dataclass(frozen=True)
-class Counters:
-    """One reading of a revision's monotonic counters: totals since the counting process began.
-
-    :param latency_buckets: for each upper bound in ms, the total that fell in this bucket alone.
-    :raises MetricsUnavailableError: a count is NaN, negative or impossible.
-    """
-
-    requests: int
-    errors: int
-    latency_buckets: Mapping[float, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # The same checks as a sample's; a counter that is NaN or negative was not read.
-        _count("requests", self.requests)
-        _count("errors", self.errors)
-        for bound, value in self.latency_buckets.items():
-            _bound(bound)
-            _count(f"latency bucket {bound}", value)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form, for a task that must go on after its own restart."""
-        return {
-            "requests": self.requests,
-            "errors": self.errors,
-            "latency_buckets": {_bound_text(bound): count for bound, count in self.latency_buckets.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Counters:
-        """Rebuild a reading from `to_dict`'s form."""
-        buckets = {
-            float(bound): int(count) for bound, count in dict(value.get("latency_buckets") or {}).items()
-        }
-        return cls(requests=int(value["requests"]), errors=int(value["errors"]), latency_buckets=buckets)
 
 
 def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
@@ -160,23 +169,49 @@ def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
             found="no reading",
             remedy="read the metrics source again; a window that was not seen is not a window without requests",
         )
-    growth = _growth(before, after)
-    return Sample(
-        requests=max(growth.requests, growth.errors),
-        errors=growth.errors,
-        latency_buckets=growth.latency_buckets,
-    )
+    return _sample(growth(before, after))
 
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """What is known of one series: the newest count, and when it was taken (unix seconds)."""
+    """What is known of one series: the newest count, and when it was taken (unix seconds).
+
+    :param process: what counted it, shared by the series of one process; "": not known.
+    :param earlier: the samples before the newest that the source showed with it; they are not saved.
+    """
 
     at: float
     counters: Counters
+    process: str = ""
+    earlier: tuple[tuple[float, Counters], ...] = ()
 
     def __post_init__(self) -> None:
-        _moment("a series", self.at)
+        check_moment("a series", self.at)
+        object.__setattr__(self, "counters", self.counters.at(self.at))
+
+    def after(self, before: SeriesReading | None) -> SeriesReading:
+        """Return it with what an earlier reading of the series knew of requests that are not over."""
+        if before is None:
+            return self
+        known = before.counters
+        for at, counters in self.moments:
+            known = counters.at(at, known) if at > before.at else known
+        return replace(self, counters=known)
+
+    @property
+    def moments(self) -> tuple[tuple[float, Counters], ...]:
+        """All samples that the source showed, in the order of their moments."""
+        return (*self.earlier, (self.at, self.counters))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form, without the earlier samples."""
+        process = {"process": self.process} if self.process else {}
+        return {"at": self.at, **process, **self.counters.to_dict()}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SeriesReading:
+        """Rebuild it from `to_dict`'s form."""
+        return cls(float(value["at"]), Counters.from_dict(value), str(value.get("process", "")))
 
 
 @dataclass(frozen=True)
@@ -184,6 +219,9 @@ class Reading:
     """What a source showed of one revision.
 
     A reading without series is of a revision that is watched and has not had a request yet.
+
+    A series that claims to be newer than the reading is as new as that: else it would look known for ever, and nothing
+    of it would count.
 
     :param at: the moment of the newest data (unix seconds), as the source dates it, not the moment of the query.
     :param series: by name, each one process's count of one thing.
@@ -193,7 +231,10 @@ class Reading:
     series: Mapping[str, SeriesReading] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _moment("a reading", self.at)
+        check_moment("a reading", self.at)
+        if any(one.at > self.at for one in self.series.values()):
+            held = {name: replace(one, at=min(one.at, self.at)) for name, one in self.series.items()}
+            object.__setattr__(self, "series", held)
 
     @classmethod
     def of(cls, at: float, series: Mapping[str, Counters]) -> Reading:
@@ -211,58 +252,65 @@ class Reading:
             for name, known in before.series.items()
             if name not in self.series or self.series[name].at <= known.at
         }
-        return Reading(max(self.at, before.at), {**self.series, **kept})
+        newer = {name: one.after(before.series.get(name)) for name, one in self.series.items()}
+        return Reading(max(self.at, before.at), {**newer, **kept})
 
     def totals(self) -> Counters:
         """Return the sum of all series: what all known processes have counted since they began."""
         counters = [series.counters for series in self.series.values()]
-        buckets: Counter[float] = Counter()
-        for one in counters:
-            buckets.update(one.latency_buckets)
         return Counters(
             requests=sum(one.requests for one in counters),
             errors=sum(one.errors for one in counters),
-            latency_buckets=dict(buckets),
+            latency_buckets=reduce(added, (one.latency_buckets for one in counters), {}),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form, for a task that must go on after its own restart."""
         return {
             "at": self.at,
-            "series": {
-                name: {"at": series.at, **series.counters.to_dict()} for name, series in self.series.items()
-            },
+            "series": {name: series.to_dict() for name, series in self.series.items()},
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Reading:
         """Rebuild a reading from `to_dict`'s form."""
-        series = {
-            name: SeriesReading(float(one["at"]), Counters.from_dict(one))
-            for name, one in dict(value["series"]).items()
-        }
+        series = {name: SeriesReading.from_dict(one) for name, one in dict(value["series"]).items()}
         return cls(float(value["at"]), series)
 
 
 def reading_delta(before: Reading, after: Reading) -> Sample:
     """Return what happened between two readings of one revision.
 
-    Each series by itself, by the rules of `counters_delta`: one that went down was reset and counts from 0;
-    one that is new began since and counts from 0; one that vanished, or shows nothing newer, adds nothing.
-    Over more than two readings let each remember the one before (`after = after.remembering(before)`).
+    Each series by itself, by the rules of `counters_delta`, and sample by sample where the source showed several: one
+    that went down was reset and counts from 0; one that is new began since and counts from 0, unless it cannot have
+    counted so much since (`series_fold.py`); one that vanished, or shows nothing newer, adds nothing. Over more than
+    two readings let each remember the one before (`after = after.remembering(before)`).
     """
-    requests = errors = 0
-    buckets: Counter[float] = Counter()
-    for name, now in after.series.items():
-        known = before.series.get(name)
-        if known is not None and now.at <= known.at:
-            continue
-        growth = _growth(_NOTHING if known is None else known.counters, now.counters)
-        requests += growth.requests
-        errors += growth.errors
-        buckets.update(growth.latency_buckets)
+    known = [
+        since_known(before.series[name].at, before.series[name].counters, now.moments)
+        for name, now in after.series.items()
+        if name in before.series and now.at > before.series[name].at
+    ]
+    others = sum(one.requests + sum(one.latency_buckets.values()) for one in known)
+    processes = {"", *(one.process for one in before.series.values())}
+    new = [
+        since_beginning(now.moments, Beginning(before.at, others, now.process not in processes))
+        for name, now in after.series.items()
+        if name not in before.series
+    ]
+    return _sample(reduce(Growth.plus, [*known, *new], Growth()))
+
+
+def _sample(grown: Growth) -> Sample:
     # Requests and errors may be series of their own; see counters_delta for why errors may be ahead.
-    return Sample(requests=max(requests, errors), errors=errors, latency_buckets=dict(buckets))
+    return Sample(
+        requests=max(grown.requests, grown.errors),
+        errors=grown.errors,
+        latency_buckets=grown.latency_buckets,
+        unanswered=grown.unanswered,
+        begun=grown.begun,
+        active=grown.active,
+    )
 
 
 def window_between(
@@ -294,75 +342,3 @@ def _of(readings: Mapping[str, Reading], revision: str) -> Reading:
             found=", ".join(sorted(readings)) or "none",
         )
     return readings[revision]
-
-
-def _growth(before: Counters, after: Counters) -> Counters:
-    """Return what one process counted since `before`, or since it was started anew."""
-    if _was_reset(before, after):
-        before = _NOTHING
-    return Counters(
-        requests=int(after.requests) - int(before.requests),
-        errors=int(after.errors) - int(before.errors),
-        latency_buckets={
-            bound: int(count) - int(before.latency_buckets.get(bound, 0))
-            for bound, count in after.latency_buckets.items()
-        },
-    )
-
-
-def _was_reset(before: Counters, after: Counters) -> bool:
-    if after.requests < before.requests or after.errors < before.errors:
-        return True
-    return any(after.latency_buckets.get(bound, 0) < count for bound, count in before.latency_buckets.items())
-
-
-def _is_number(value: object) -> bool:
-    """Return whether the value is a number that a float can hold, perhaps infinite."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    try:
-        return not math.isnan(value)
-    except OverflowError:
-        return False
-
-
-def _count(name: str, value: Any) -> int:
-    if not _is_number(value) or math.isinf(value) or value < 0:
-        raise _unusable(name, "a number of requests, zero or more", _shown(value))
-    count = int(value)
-    if count != value:
-        raise _unusable(name, "a whole number of requests", repr(value))
-    return int(count)
-
-
-def _moment(what: str, value: Any) -> None:
-    if not _is_number(value) or math.isinf(value) or value < 0:
-        raise _unusable(f"the moment of {what}", "unix seconds", _shown(value))
-
-
-def _bound(value: Any) -> float:
-    if not _is_number(value) or value <= 0:
-        raise _unusable("a latency bucket's upper bound", "milliseconds above 0, or inf", _shown(value))
-    return float(value)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_LIMIT else f"{text[:_SHOWN_LIMIT]}…"
-
-
-def _bound_text(bound: float) -> str:
-    return "inf" if math.isinf(bound) else repr(float(bound))
-
-
-def _unusable(what: str, expected: str, found: str) -> MetricsUnavailableError:
-    return MetricsUnavailableError(
-        f"the metrics source gave a value that cannot be used for {what}",
-        expected=expected,
-        found=found,
-        remedy="look at the query or the endpoint that the value comes from",
-    )
-
-
-# What a process that has just been started has counted.
-_NOTHING = Counters(requests=0, errors=0)

@@ -26,6 +26,9 @@ OUTBOX_PREFIX = "operations/notices/outbox/"
 UNDELIVERED_PREFIX = "operations/notices/undelivered/"
 """Notices that a receiver did not take in the end, with the reason."""
 
+PROBE_PREFIX = "operations/store-probe/"
+"""Objects by which it is tried what the store does with conditions; each is removed at once."""
+
 _DUE = "%Y%m%dT%H%M%SZ"
 _OUTBOX_NAME = re.compile(r"(?P<due>[0-9]{8}T[0-9]{6}Z)-[0-9a-f]{32}\.json")
 

@@ -74,18 +74,11 @@ MaybeTime = Annotated[
     PlainSerializer(lambda value: None if value is None else value.isoformat()),
     Expected("a time (ISO 8601)"),
 ]
+_AsDocument = PlainSerializer(lambda value: None if value is None else value.to_dict())
 MaybeRequirements = Annotated[
-    Requirements | None,
-    _built(Requirements),
-    PlainSerializer(lambda value: None if value is None else value.to_dict()),
-    Expected("what a release must prove"),
+    Requirements | None, _built(Requirements), _AsDocument, Expected("what a release must prove")
 ]
-MaybeAdmitted = Annotated[
-    Admitted | None,
-    _built(Admitted),
-    PlainSerializer(lambda value: None if value is None else value.to_dict()),
-    Expected("what was admitted"),
-]
+MaybeAdmitted = Annotated[Admitted | None, _built(Admitted), _AsDocument, Expected("what was admitted")]
 Evidence = Annotated[ShownThen, Expected("addresses with the digests of what lies there")]
 
 
@@ -245,7 +238,10 @@ class RolledBack(KnownEvent):
     """The stable version alone has the traffic. Counts are the candidate's from the canary's start until weight 0.
 
     `requests_after_weight_0` are those that the router led to the candidate in `seconds_after_weight_0` afterwards. It
-    is left out where the metrics source gave no data (0 seconds), and both are where nobody looked.
+    is left out where the metrics source gave no data (0 seconds), and both are where nobody looked. `drained` says how
+    what was open on the candidate ended, after `drain_seconds`: `counted` and `pods_ended` (nobody is on it),
+    `still_asked`, or `unseen` (nobody can tell). `open_requests` is the last count of them. All are left out where no
+    user had met the candidate.
     """
 
     kind: ClassVar[str] = "rolled_back"
@@ -257,6 +253,9 @@ class RolledBack(KnownEvent):
     weight_0_at: MaybeTime = None
     requests_after_weight_0: MaybeCount = Field(default=None, exclude_if=_is_unknown)
     seconds_after_weight_0: MaybeSeconds = Field(default=None, exclude_if=_is_unknown)
+    drained: MaybeText = Field(default=None, exclude_if=_is_unknown)
+    drain_seconds: MaybeSeconds = Field(default=None, exclude_if=_is_unknown)
+    open_requests: MaybeCount = Field(default=None, exclude_if=_is_unknown)
 
 
 class Promoted(KnownEvent):

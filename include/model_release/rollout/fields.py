@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 API_VERSION = "serving.kserve.io/v1beta1"
+# By this name the API server's `metadata.managedFields` tell of what slipway has changed last.
+FIELD_MANAGER = "slipway"
 
 ANNOTATION_PREFIX = "slipway.dev/"
 RELEASE = ANNOTATION_PREFIX + "release"
@@ -33,10 +35,16 @@ PREVIEW_GENERATION = ANNOTATION_PREFIX + "preview-generation"
 START_GENERATION = ANNOTATION_PREFIX + "start-generation"
 # A rollback took the canary to percent 0 before the controller had noted any other: its note of 0 proves nothing then.
 UNNOTED_RAISE = ANNOTATION_PREFIX + "unnoted-raise"
+# Knative mode, in the predictor's own annotations, which are part of the spec: the generation in which a rollback named
+# the good version. KServe carries it to the revision's template, so the revision shows which naming it is of.
+RESTORED_AT = ANNOTATION_PREFIX + "restored-at-generation"
 TRANSFORMER = ANNOTATION_PREFIX + "transformer"
 NO_TRANSFORMER = "none"
 
 _INT64 = 2**63
+
+# KServe notes in the template of what it makes, in either mode, what the storage initializer is to fetch.
+SOURCE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
 
 # KServe then tags the latest ready revision `latest`, which gives it a host of its own.
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
@@ -138,3 +146,15 @@ def is_percent(value: Any) -> bool:
     """Tell whether the value is a whole percent from 0 to 100."""
     number = whole(value)
     return number is not None and 0 <= number <= 100
+
+
+def manager_of(metadata: Mapping[str, Any], *path: str) -> str:
+    """Return who changed a field last, as the API server keeps it; "" where it does not tell. Slipway goes first."""
+    managers = []
+    for one in items(metadata.get("managedFields")):
+        node: Any = one.get("fieldsV1")
+        for key in path:
+            node = mapping(node).get(f"f:{key}")
+        if node is not None:
+            managers.append(text(one.get("manager")))
+    return FIELD_MANAGER if FIELD_MANAGER in managers else next(iter(managers), "")

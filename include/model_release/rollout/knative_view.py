@@ -14,11 +14,14 @@ the spec once Knative has acted on it, and another one before. `status.observedG
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from include.model_release.rollout.fields import (
+    RESTORED_AT,
+    SOURCE_URI,
+    condition_is_true,
     conditions,
     is_made_for,
     is_percent,
@@ -26,6 +29,8 @@ from include.model_release.rollout.fields import (
     mapping,
     percent,
     text,
+    texts,
+    whole,
 )
 
 ROUTE_READY = "PredictorRouteReady"
@@ -47,12 +52,48 @@ class KnativeView:
 
 
 @dataclass(frozen=True)
+class RevisionTemplate:
+    """What pods are made of: which storageUri they serve, and which rollback named it (`RESTORED_AT`); "" where neither
+    is told.
+    """
+
+    storage_uri: str = ""
+    restored_at: str = ""
+
+
+@dataclass(frozen=True)
 class KnativeService:
-    """The Knative Service that KServe has made of the predictor: what its spec asks Knative to lead users to."""
+    """The Knative Service that KServe has made of the predictor: what its spec asks Knative to lead users to.
+
+    Its spec is what KServe has acted on last, and its generations are its own. `is_routed`: Knative and its ingress have
+    done what the targets ask for. `is_settled`: and all else; then `latest_ready` is the revision of `template`.
+    """
 
     name: str
     resource_version: str
     targets: tuple[Mapping[str, Any], ...]
+    template: RevisionTemplate = field(default_factory=RevisionTemplate)
+    latest_ready: str = ""
+    is_routed: bool = False
+    is_settled: bool = False
+
+    @property
+    def latest_percent(self) -> int:
+        """What its spec gives to whichever revision is the latest ready one."""
+        return _latest_percent(self.targets)
+
+    def pending(self, wanted: int | None, told: Mapping[str, int]) -> str:
+        """Return why users are not known to be led by what the InferenceService says; "" where they are.
+
+        :param wanted: the percent in the spec.
+        :param told: the traffic in the status, percent by revision.
+        """
+        if self.latest_percent != (100 if wanted is None else wanted):
+            return f"its Knative Service still asks for {self.latest_percent} % for the newest revision"
+        asked, _ = _traffic(self.targets, self.latest_ready)
+        if _users(asked) != _users(told):
+            return "its Knative Service asks for something else by now"
+        return "" if self.is_routed else "Knative has not done yet what its Knative Service asks for"
 
 
 def knative_service_name(service: str) -> str:
@@ -68,7 +109,34 @@ def knative_service(found: Mapping[str, Any] | None, service: str, uid: str) -> 
     is_whole = isinstance(targets, list) and len(known) == len(targets)
     if not is_made_for(metadata, service, uid) or not known or not is_whole:
         return None
-    return KnativeService(text(metadata.get("name")), text(metadata.get("resourceVersion")), tuple(known))
+    status = mapping(mapping(found).get("status"))
+    latest = text(status.get("latestReadyRevisionName"))
+    generation = whole(metadata.get("generation"))
+    is_of_now = generation is not None and whole(status.get("observedGeneration")) == generation
+    return KnativeService(
+        text(metadata.get("name")),
+        text(metadata.get("resourceVersion")),
+        tuple(known),
+        template=revision_template(mapping(mapping(found).get("spec")).get("template")),
+        latest_ready=latest,
+        is_routed=is_of_now and condition_is_true(status, "RoutesReady"),
+        is_settled=is_of_now
+        and condition_is_true(status, "Ready")
+        and text(status.get("latestCreatedRevisionName")) == latest != "",
+    )
+
+
+def revision_template(found: Any) -> RevisionTemplate:
+    """Read the template of revisions, or a revision, which has the annotations of the template that it was made of."""
+    notes = texts(mapping(mapping(found).get("metadata")).get("annotations"))
+    return RevisionTemplate(notes.get(SOURCE_URI, ""), notes.get(RESTORED_AT, ""))
+
+
+def revision_templates(found: Iterable[Any]) -> dict[str, RevisionTemplate]:
+    """Return what revisions serve, by name."""
+    return {
+        text(mapping(one.get("metadata")).get("name")): revision_template(one) for one in map(mapping, found)
+    }
 
 
 def knative_view(status: Mapping[str, Any], component: Mapping[str, Any], wanted: int | None) -> KnativeView:
@@ -87,7 +155,7 @@ def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
 
     It is not where a share cannot be read, or is somebody's that has no name: who has it may be anybody.
     """
-    known = items(targets)
+    known = items(list(targets) if isinstance(targets, tuple) else targets)
     is_whole = isinstance(targets, list) and len(known) == len(targets)
     shares: dict[str, int] = {}
     for target in known:
@@ -98,6 +166,10 @@ def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
         if revision:
             shares[revision] = shares.get(revision, 0) + (percent(share) or 0)
     return shares, is_whole
+
+
+def _users(shares: Mapping[str, int]) -> dict[str, int]:
+    return {revision: share for revision, share in shares.items() if share}
 
 
 def _route_pending(status: Mapping[str, Any], targets: Any, wanted: int | None) -> str:
@@ -114,12 +186,13 @@ def _route_pending(status: Mapping[str, Any], targets: Any, wanted: int | None) 
         if condition.get("status") != "True":
             words = (text(condition.get(key)) for key in ("status", "reason", "message"))
             return f"its route is not ready: {ROUTE_READY} is {': '.join(word for word in words if word).rstrip('.')}"
-    latest = sum(
-        percent(one.get("percent")) or 0 for one in items(targets) if one.get("latestRevision") is True
-    )
-    if latest != (100 if wanted is None else wanted):
+    if _latest_percent(items(targets)) != (100 if wanted is None else wanted):
         return f"that is older than the spec, which names {'no percent' if wanted is None else f'{wanted} %'}"
     return ""
+
+
+def _latest_percent(targets: Iterable[Mapping[str, Any]]) -> int:
+    return sum(percent(one.get("percent")) or 0 for one in targets if one.get("latestRevision") is True)
 
 
 def _urls(targets: Any) -> dict[str, str]:

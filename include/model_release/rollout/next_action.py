@@ -36,6 +36,7 @@ from include.model_release.rollout.actions import (
     Withdraw,
 )
 from include.model_release.rollout.knative import forward as knative
+from include.model_release.rollout.knative.proof import live_doubt
 from include.model_release.rollout.observation import STABLE_URI, Observed, observe
 from include.model_release.rollout.rollback import roll_back
 from include.model_release.rollout.standard import forward as standard
@@ -126,10 +127,12 @@ def _first_deploy(goal: FirstDeploy, observed: Observed | None) -> Action:
             kind="foreign_change",
         )
     if observed.candidate_ready and observed.alone(observed.latest_ready):
-        short = "" if observed.standard is None else incomplete(observed.standard)
+        view = observed.standard
+        short = live_doubt(observed, wanted) if view is None else incomplete(view, wanted)
         if not short:
             return Done(dict(observed.traffic), reason="The first version has all traffic.")
-        return Wait(f"Waiting for all pods of the first version: {short}", "create")
+        what = "what the first version's pods serve" if view is None else "all pods of the first version"
+        return Wait(f"Waiting for {what}: {short}", "create")
     if observed.failure is not None:
         return Impossible(f"The first version does not come up: {observed.failure}.", kind="load_failed")
     missing = " ".join(observed.obstacles) if observed.candidate_ready else ""

@@ -10,8 +10,8 @@ In the Knative dialect, read in KServe's source (`inference_service_status.go`, 
   100, the controller sets latestRolledout back to previousRolledout: a percent without a new spec leads to
   the model before.
 - `status.observedGeneration` is copied from the Knative Service, whose generations are counted apart
-  (kserve#6081). It may lag for ever or run ahead. So progress is proved by revision names, and the generation
-  only breaks ties.
+  (kserve#6081). It may lag for ever or run ahead, so nothing is concluded from it: the status may be older than the
+  spec. What KServe has acted on, the Knative Service's own spec shows, and what a revision serves, the revision.
 - `traffic` is what Knative intends, not what the router does (`knative_view.py`).
 - An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
   annotations alone makes a new revision. Ours change only in patches that change the storageUri, which make
@@ -35,6 +35,7 @@ from include.model_release.rollout.fields import (
     PREVIEW_GENERATION,
     RELEASE,
     REPLACED_REVISION,
+    RESTORED_AT,
     ROLLED_BACK_URI,
     STABLE_REVISION,
     STABLE_URI,
@@ -46,6 +47,7 @@ from include.model_release.rollout.fields import (
     deployment_mode,
     is_percent,
     load_failure,
+    manager_of,
     mapping,
     percent,
     text,
@@ -53,10 +55,16 @@ from include.model_release.rollout.fields import (
     transformer_digest,
     whole,
 )
-from include.model_release.rollout.knative_view import KnativeService, knative_service, knative_view
+from include.model_release.rollout.knative_view import (
+    KnativeService,
+    RevisionTemplate,
+    knative_service,
+    knative_view,
+    revision_templates,
+)
 from include.model_release.rollout.preflight import preflight
+from include.model_release.rollout.standard.notes import notes_of, own_urls
 from include.model_release.rollout.standard_view import (
-    CanaryEntry,
     StandardView,
     backend_name,
     predictor_name,
@@ -93,7 +101,9 @@ class Observed:
     status tells of that at all. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
-    it was read. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
+    it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
+    `restored_at` is the generation in which a rollback named the good version, "" where none did. `named_by` is who
+    changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
     everyone, which a rollback can go on from and nothing else.
     """
 
@@ -125,6 +135,10 @@ class Observed:
     transformer: str = NO_TRANSFORMER
     standard: StandardView | None = None
     knative: KnativeService | None = None
+    revisions: Mapping[str, RevisionTemplate] = field(default_factory=dict)
+    unseen: str = ""
+    restored_at: str = ""
+    named_by: str = ""
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -193,21 +207,43 @@ class Observed:
         return noted not in ("", self.transformer)
 
     @property
-    def caught_up(self) -> bool:
-        """Whether the status claims to be about this spec. A hint, no proof: see the module's docstring."""
-        return self.observed_generation is not None and self.observed_generation >= self.generation
+    def named_revisions(self) -> list[str]:
+        """The revisions that the status gives a part, each once."""
+        named = (self.latest_ready, self.latest_created, self.latest_rolledout, self.previous_rolledout)
+        return list(dict.fromkeys(name for name in named if name))
 
     @property
-    def looks_settled(self) -> bool:
-        """Whether everything in the status says that there is nothing left to do. Used only where no name can
-        prove it.
-        """
-        return self.caught_up or (self.ready and self.transition == "UpToDate")
+    def is_behind_read(self) -> bool:
+        """Whether the Knative Service was read, or it is known why it cannot be."""
+        return self.knative is not None or bool(self.unseen)
+
+    @property
+    def is_acted_on(self) -> bool:
+        """Whether KServe has told Knative what the spec says now: what is to be served, and with which percent."""
+        if self.knative is None:
+            return False
+        wanted = 100 if self.canary_percent is None else self.canary_percent
+        named = RevisionTemplate(self.storage_uri, self.restored_at)
+        return (self.knative.template, self.knative.latest_percent) == (named, wanted)
+
+    def serves(self, revision: str) -> str:
+        """Return what a revision serves, by its own template; "" where that was not read, or does not tell."""
+        made = self.revisions.get(revision)
+        return "" if made is None else made.storage_uri
 
     @property
     def invalid_spec(self) -> bool:
         """Whether the controller refuses to act on the spec at all; then no revision will come of it."""
         return self.transition == "InvalidSpec"
+
+    @property
+    def is_led_so(self) -> bool:
+        """Whether users are known to be led as `traffic` says; the Knative Service, where it was read, knows better."""
+        return self.traffic_current and not self._service_pending
+
+    @property
+    def _service_pending(self) -> str:
+        return "" if self.knative is None else self.knative.pending(self.canary_percent, self.traffic)
 
     def share(self, revision: str) -> int:
         """Return the percent of traffic that `revision` was seen to get."""
@@ -215,7 +251,7 @@ class Observed:
 
     def alone(self, revision: str) -> bool:
         """Return whether `revision` was seen to get all the traffic."""
-        return self.traffic_current and self.is_intended_alone(revision)
+        return self.is_led_so and self.is_intended_alone(revision)
 
     def is_intended_alone(self, revision: str) -> bool:
         """Return whether `revision` is to get all the traffic, whatever the router does."""
@@ -225,7 +261,7 @@ class Observed:
     def is_split(self, shares: Mapping[str, int]) -> bool:
         """Return whether the traffic was seen to be exactly `shares`, percent by revision."""
         seen = {revision: percent for revision, percent in self.traffic.items() if percent > 0}
-        return self.traffic_current and seen == dict(shares)
+        return self.is_led_so and seen == dict(shares)
 
     def revision_of(self, storage_uri: str) -> str:
         """Return the revision that serves `storage_uri`, or did before it was rolled back; "" where none is known."""
@@ -241,27 +277,32 @@ class Observed:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
-        is_named = self.storage_uri == storage_uri
-        if is_named and self.canary_percent != 0:
+        if not self.is_led_so or (self.storage_uri == storage_uri and self.canary_percent != 0):
             return False
-        left = self.latest_created if is_named else self.annotation(REPLACED_REVISION)
-        if left:
-            # The rest leads to what is rolled out.
-            return self.traffic_current and self.share(left) == 0 and self.latest_rolledout != left
-        return not is_named and self._leads_to_one_of_stable()
+        led = {revision for revision, share in self.traffic.items() if share > 0}
+        if self.canary_percent is None:
+            # Whoever is the latest ready one gets everyone, as soon as KServe acts on it.
+            return self.is_acted_on and bool(led) and all(self._is_off(one, storage_uri) for one in led)
+        # The rest leads to what is rolled out.
+        return all(self._is_off(one, storage_uri) for one in {*led, self.latest_rolledout})
 
-    def _leads_to_one_of_stable(self) -> bool:
-        return self.alone(self.annotation(STABLE_REVISION)) or self.alone(self.latest_created)
+    def _is_off(self, revision: str, storage_uri: str) -> bool:
+        """Tell whether a revision is known to serve something else, by its template, or else by our own note of it."""
+        if self.serves(revision):
+            return self.serves(revision) != storage_uri
+        is_noted = revision == self.annotation(STABLE_REVISION) != ""
+        return is_noted and self.annotation(STABLE_URI) not in ("", storage_uri)
 
     @property
     def traffic_doubt(self) -> str:
         """What people are told of traffic that the router is not known to have taken; "" where nothing is known to
         stand against it.
         """
-        if not self.route_pending:
+        pending = self.route_pending or self._service_pending
+        if not pending:
             return ""
         shares = ", ".join(f"{percent} % to {revision}" for revision, percent in self.traffic.items())
-        return f" Knative intends {shares or 'no traffic'}; {self.route_pending}."
+        return f" Knative intends {shares or 'no traffic'}; {pending}."
 
     def annotation(self, key: str) -> str:
         """Return one annotation, "" where it is not set."""
@@ -270,8 +311,11 @@ class Observed:
 
 def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
     wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == storage_uri)
-    seen = any(view.route.traffic.get(backend) for backend in view.backends_of(storage_uri))
-    return view.stable_uri != storage_uri and not wanted and not seen
+    led = {backend for backend, share in view.route.traffic.items() if share}
+    pods = [one for one in map((view.deployments or {}).get, led) if one is not None]
+    seen = led & view.backends_of(storage_uri)
+    served = any(one.storage_uri == storage_uri or not one.are_alike for one in pods)
+    return view.stable_uri != storage_uri and not (wanted or seen or served)
 
 
 def observe(
@@ -279,13 +323,15 @@ def observe(
     routes: Iterable[Mapping[str, Any]] = (),
     deployments: Iterable[Mapping[str, Any]] | None = None,
     behind: Mapping[str, Any] | None = None,
+    revisions: Iterable[Mapping[str, Any]] = (),
+    unseen: str = "",
 ) -> Observed:
     """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
     yet".
 
     `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
     only the Standard mode looks at them. `behind` is the Knative mode's Knative Service (None: it was not read, or
-    cannot be). Where no mode is named it is Knative.
+    cannot be), `revisions` are those that the status names, and `unseen` is why one of these could not be read. Where no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
         return _observe_standard(isvc, list(routes), deployments)
@@ -313,6 +359,10 @@ def observe(
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
         knative=knative_service(behind, text(metadata.get("name")), text(metadata.get("uid"))),
+        revisions=revision_templates(revisions),
+        unseen=unseen,
+        named_by=manager_of(metadata, "spec", "predictor", "model", "storageUri"),
+        restored_at=texts(predictor.get("annotations")).get(RESTORED_AT, ""),
         unreadable=()
         if told_percent is None or is_percent(told_percent)
         else ("spec.predictor.canaryTrafficPercent",),
@@ -360,32 +410,11 @@ def _observe_standard(
         previous_rolledout="",
         traffic=view.route.traffic,
         traffic_current=view.route.current,
-        urls=_standard_urls(view),
+        urls=own_urls(view),
         # It is about the stable predictor's pods; KServe says nothing about why a canary does not come up.
         failure=load_failure(model_status, "") if own is None else None,
-        annotations=_notes(isvc, view, own),
+        annotations=notes_of(isvc, view, own),
         obstacles=preflight(isvc, routes),
         standard=view,
         unreadable=view.unreadable,
     )
-
-
-def _standard_urls(view: StandardView) -> dict[str, str]:
-    """Return the address of slipway's canary, where a route of its own leads to it."""
-    if view.own is None or view.own_route.backend != view.backend(view.own) or not view.own_route.current:
-        return {}
-    return {view.own_route.backend: f"http://{view.own_route.host}"}
-
-
-def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None) -> dict[str, str]:
-    """Return the notes under the keys that the other dialect has on the object itself."""
-    kept = texts(mapping(isvc.get("metadata")).get("annotations"))
-    if own is None:
-        return kept | _ours(view.stable_notes)
-    version = view.stable_notes.get(VERSION) or kept.get(VERSION, "")
-    own_notes = {STABLE_URI: view.stable_uri, STABLE_VERSION: version} | _ours(own.notes)
-    return {**kept, **own_notes, CANDIDATE_URI: own.storage_uri, STABLE_REVISION: view.stable_backend}
-
-
-def _ours(notes: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}

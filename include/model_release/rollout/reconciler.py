@@ -14,14 +14,17 @@ The rules, for everybody:
   action at most; nothing is done twice on the same one.
 - *Conflict.* An action that was not accepted is dropped. It is not an error: observe again.
 - *Transient error.* The API did not answer, or what it did is not known: observe again after a pause, for as long as
-  `Limits.outage_s` allows; then give up with that error. A pause by a person is no outage: give up at once.
+  `Limits.outage_s` allows; then give up with that error. A pause by a person, a freeze and a closed release window are
+  no outage: give up at once.
 - *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
 - *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
   long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
 - *Refused.* A patch may name what to do when it meets an error (`Patch.fallback`): that is done on a new observation.
   Whatever comes of it, the patch's error counts afterwards as it does without. The first patch that is urgent is given
   up early, so that users do not wait for webhooks that hang; that is no error, and it is sent again with all its time.
-- *Behind.* What KServe has made in Knative mode is read only on the way back, and not before the first patch.
+- *Behind.* What KServe and Knative have made in Knative mode is read as well, but on the way back not before the first
+  patch. Where an observation without it calls for a wait, the next one, with it, follows at once.
+- *Order.* An observation that is older than another one, or than an accepted patch, is dropped: observe again.
 - *Time.* When `Limits.timeout_s` is over, give up. What is reached at the last observation is reached.
 """
 
@@ -36,6 +39,7 @@ from include.model_release.errors import (
     CanaryPausedError,
     CanaryRefusedError,
     ForeignChangeError,
+    ReleaseHeldError,
     SlipwayError,
     TimedOutError,
     TransientError,
@@ -56,6 +60,9 @@ from include.model_release.rollout.actions import (
 )
 from include.model_release.rollout.next_action import next_action
 from include.model_release.rollout.observation import Observed
+
+# How long an observation may be older than what is known already.
+CACHE_LAG_S = 30.0
 
 _ERRORS: dict[str, type[SlipwayError]] = {
     "load_failed": CanaryRefusedError,
@@ -241,7 +248,11 @@ class Reconciler:
         self._sent: Patch | None = None
         self._sent_s = began_s
         self._patch_error: SlipwayError | None = None
-        self._has_seen = False
+        self._has_seen = self._asked_behind = False
+        self._newest: Observed | None = None
+        # The resourceVersion that an accepted patch has replaced.
+        self._replaced = ""
+        self._old_since_s: float | None = None
         # Whether an urgent patch is given up early, and whether the last one was.
         self._hurries, self._hurried = True, False
 
@@ -263,9 +274,11 @@ class Reconciler:
                 return self._after_failure(event.error, now_s)
 
     def _after_action(self, accepted: bool, now_s: float) -> Step:
+        if accepted and self._sent is not None and self._newest is not None:
+            self._replaced = self._newest.resource_version
         self._sent = None
         if self._patch_error is not None:
-            return self._after_failed_patch(now_s) if accepted else self._observe()
+            return self._after_failed_patch(now_s) if accepted else self._pause(now_s, self._patch_error)
         self._failing_since_s = None
         self._fallback.sent(accepted, now_s)
         return self._pause(now_s)
@@ -294,10 +307,27 @@ class Reconciler:
         return self._after_error(error, now_s)
 
     def _observe(self) -> Observe:
-        return Observe(behind=isinstance(self.goal, RollBack) and self._has_seen)
+        self._asked_behind = self._has_seen or not isinstance(self.goal, RollBack)
+        return Observe(behind=self._asked_behind)
+
+    def _is_old(self, observed: Observed | None, now_s: float) -> bool:
+        """Tell whether the observation is older than what is known: a cache between us and the API may lag."""
+        newest = self._newest
+        is_old = (
+            observed is not None
+            and newest is not None
+            and observed.uid == newest.uid
+            and (observed.generation < newest.generation or observed.resource_version == self._replaced)
+        )
+        self._old_since_s = (now_s if self._old_since_s is None else self._old_since_s) if is_old else None
+        # No cache lags for ever: the API server's store may have been put back to what it was.
+        return self._old_since_s is not None and now_s - self._old_since_s < CACHE_LAG_S
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
         self._has_seen = True
+        if self._is_old(observed, now_s):
+            return self._pause(now_s)
+        self._newest = observed
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
             self.goal = replace(self.goal, unnoted_may_go=True, unseen_may_serve=True)
         action = self._fallback.told_of(next_action(self.goal, observed))
@@ -316,14 +346,21 @@ class Reconciler:
                 return Act(action, FALLBACK_AFTER_S if hurries else None)
             case Impossible():
                 return GiveUp(self._impossible(action))
+            case Wait() if self._lacks_what_is_behind(observed):
+                return self._observe()
             case Wait():
                 self._failing_since_s = None
                 fallback = self._fallback.due(action, now_s)
                 return self._pause(now_s) if fallback is None else Act(fallback)
 
+    def _lacks_what_is_behind(self, observed: Observed | None) -> bool:
+        return observed is not None and not (
+            observed.standard or observed.is_behind_read or self._asked_behind
+        )
+
     def _after_error(self, error: SlipwayError, now_s: float) -> Step:
         self._last = None
-        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError):
+        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError | ReleaseHeldError):
             return GiveUp(error)
         self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
         if now_s - self._failing_since_s >= self._limits.outage_s:

@@ -1,23 +1,28 @@
-"""How many pods of a Deployment answer, and how many a share of the traffic needs."""
+"""How many pods of a Deployment answer, what they serve, and how many a share of the traffic needs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from include.model_release.rollout.fields import items, mapping, text, whole
+from include.model_release.rollout.fields import SOURCE_URI, items, mapping, text, texts, whole
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """How many pods a Deployment wants, and how many of its present template answer for certain."""
+    """How many pods a Deployment wants, and how many of its present template answer for certain.
+
+    `storage_uri` is what the template serves, "" where it does not tell; `are_alike`: there are no pods of another one.
+    """
 
     wanted: int
     available: int
+    storage_uri: str = field(default="", compare=False)
+    are_alike: bool = field(default=False, compare=False)
 
 
 def read_deployments(deployments: Iterable[Mapping[str, Any]]) -> dict[str, Replicas]:
@@ -35,12 +40,14 @@ def _replicas(deployment: Mapping[str, Any]) -> Replicas:
     spec, status = mapping(deployment.get("spec")), mapping(deployment.get("status"))
     generation = whole(mapping(deployment.get("metadata")).get("generation")) or 0
     wanted = whole(spec.get("replicas"))
+    uri = texts(mapping(mapping(spec.get("template")).get("metadata")).get("annotations")).get(SOURCE_URI, "")
     if (whole(status.get("observedGeneration")) or 0) < generation:
-        return Replicas(1 if wanted is None else wanted, 0)
+        return Replicas(1 if wanted is None else wanted, 0, uri)
     total, updated, available = (
         max(whole(status.get(key)) or 0, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")
     )
-    return Replicas(1 if wanted is None else wanted, max(available - max(total - updated, 0), 0))
+    certain = max(available - max(total - updated, 0), 0)
+    return Replicas(1 if wanted is None else wanted, certain, uri, are_alike=total == updated)
 
 
 def needed(replicas: int, weight: int) -> int:

@@ -153,6 +153,7 @@ class ReleaseSpec(SpecPart):
         self._fill_health()
         if self.smoke_test is not None:
             self.__dict__["smoke_test"] = _where_it_runs(self.smoke_test, self.conversion, self.serving)
+        self._require_streams_judged()
         sequences = self.serving.sequence_batching
         if sequences is not None and not sequences.iterative:
             raise ValueError(f"`serving`: {REFUSAL}")
@@ -169,6 +170,15 @@ class ReleaseSpec(SpecPart):
                 f"`serving.max_batch_size: {limit}`"
             )
         return self
+
+    def _require_streams_judged(self) -> None:
+        obstacle = self.rollout.streams_obstacle(self.rollout.deployment_mode)
+        if self.serving.decoupled and obstacle is not None:
+            found, remedy = obstacle
+            raise ValueError(
+                f"`serving.decoupled: true`: nobody would read the answers inside the model's streams: {found}. "
+                f"{remedy[0].upper()}{remedy[1:]}"
+            )
 
     def beside(self, name: str) -> str:
         """Return the text of a file beside the release file that it names.

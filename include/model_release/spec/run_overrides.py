@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
 # What the forms of the workflows take.
 RELEASE_PARAMETERS = ("model", "version", "steps", "window_s", "wait_for_approval", "force", "reason")
-ROLLBACK_PARAMETERS = ("model", "version", "leave", "reason", "newer", "emergency")
+ROLLBACK_PARAMETERS = (
+    "model",
+    "version",
+    "leave",
+    "reason",
+    "newer",
+    "emergency",
+    "namespace",
+    "inference_service",
+)
 PAUSE_PARAMETERS = ("model", "action", "reason")
 FREEZE_PARAMETERS = ("action", "model", "until", "version", "reason", "evidence")
 REJECTION_PARAMETERS = ("model", "version", "action", "reason", "evidence")

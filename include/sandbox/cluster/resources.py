@@ -92,6 +92,14 @@ KNATIVE_SERVICES = Resource(
     has_status=True,
     persistent=False,
 )
+REVISIONS = Resource(
+    "revisions",
+    "Revision",
+    group="serving.knative.dev",
+    short_names=("rev",),
+    has_status=True,
+    persistent=False,
+)
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,
     PODS,
@@ -102,4 +110,5 @@ RESOURCES: tuple[Resource, ...] = (
     CONFIG_MAPS,
     DEPLOYMENTS,
     KNATIVE_SERVICES,
+    REVISIONS,
 )

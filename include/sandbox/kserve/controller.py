@@ -18,6 +18,7 @@ from include.sandbox.kserve.annotations import DEPLOYMENT_MODE_ANNOTATION
 from include.sandbox.kserve.finalizer import Finalizers
 from include.sandbox.kserve.knative.service import follow
 from include.sandbox.kserve.knative.worker import KnativeWorker
+from include.sandbox.kserve.serving_pods import ServingPods
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
 from include.sandbox.kserve.standard.pods import MissingPods
@@ -51,6 +52,7 @@ class KServeController:
         self.router = Router(settings.router_dir, settings.router_admin_url)
         self.routes = OtherRoutes(store, self.route, self._wake)
         self.missing_pods = MissingPods(store, self._wake)
+        self.pods = ServingPods(store, self._end_pod)
         self._services: dict[Key, ServiceWorker] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._install: TritonInstall | None = None
@@ -62,7 +64,9 @@ class KServeController:
         revisions.mkdir(parents=True)
         self.settings.router_dir.mkdir(parents=True, exist_ok=True)
         loop = asyncio.get_running_loop()
+        self.pods.forget_all()
         following = [
+            loop.create_task(self.pods.run(), name="serving pods"),
             loop.create_task(self.routes.run(), name="routes"),
             loop.create_task(self.missing_pods.run(), name="missing pods"),
             loop.create_task(follow(self.store, self._wake), name="Knative services"),
@@ -136,7 +140,13 @@ class KServeController:
             if worker is not None:
                 self._begin_shut_down(worker)
             context = WorkerContext(
-                self.store, self.settings, self.prepare_install, self.route, self.missing_pods.of
+                self.store,
+                self.settings,
+                self.prepare_install,
+                self.route,
+                self.pods,
+                self.router.open_requests,
+                self.missing_pods.of,
             )
             self._services[key] = WORKERS[mode](context, namespace, name)
         self._services[key].wake()
@@ -146,6 +156,9 @@ class KServeController:
         for (where, what), worker in self._services.items():
             if where == namespace and name in ("", what):
                 worker.wake()
+
+    def _end_pod(self, uid: str, grace_s: int) -> None:
+        any(worker.end_pod(uid, grace_s) for worker in self._services.values())
 
     def _begin_shut_down(self, worker: ServiceWorker) -> None:
         task = asyncio.get_running_loop().create_task(worker.shut_down())

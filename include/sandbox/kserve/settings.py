@@ -48,6 +48,9 @@ class Store(Protocol):
         :raises ApiError: 404, there is no such object.
         """
 
+    def finalize(self, kind: str, namespace: str | None, name: str, uid: str) -> None:
+        """Remove an object that was marked for deletion; nothing happens if it is gone."""
+
     def watch(self, kind: str, namespace: str | None = None) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Yield the objects there are and then every change."""
 

@@ -8,7 +8,7 @@ import json
 import logging
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -20,6 +20,7 @@ from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.storage.events import EventRecorder
 from include.sandbox.host.files import replace_file
 from include.sandbox.kserve.revisions import RevisionRun
+from include.sandbox.kserve.serving_pods import GRACE_S, SERVICE_LABEL, PodName, ServingPods
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.services.routing import Backend, Ingress
 from include.sandbox.services.triton_install import TritonInstall
@@ -37,6 +38,7 @@ SHUTDOWN_GRACE_S = 0.5
 class WorkerContext:
     """What a worker is given: `route` makes the router do what all services want and returns once it does.
 
+    `pods` are those of all services. `open_requests` tells how many requests are open at each revision.
     `missing_pods` tells how many pods of each Deployment of a namespace shall not answer; Standard mode only.
     """
 
@@ -44,6 +46,8 @@ class WorkerContext:
     settings: KServeSettings
     prepare_install: Callable[[], TritonInstall]
     route: Callable[[], Awaitable[None]]
+    pods: ServingPods
+    open_requests: Callable[[], Awaitable[Mapping[str, int]]]
     missing_pods: Callable[[str], Mapping[str, int]] = lambda namespace: {}
 
 
@@ -62,6 +66,7 @@ class ServiceWorker(ABC):
         self._events = EventRecorder(context.store, EVENT_SOURCE)
         self._uid = ""
         self._retiring: dict[asyncio.Task[None], RevisionRun] = {}
+        self._shown_pods: dict[RevisionRun, PodName] = {}
         self._dirty = asyncio.Event()
         self._worker = asyncio.get_running_loop().create_task(
             self._work(), name=f"service {namespace}/{name}"
@@ -78,6 +83,10 @@ class ServiceWorker(ABC):
     @abstractmethod
     async def reconcile(self, service: Mapping[str, Any]) -> None:
         """Bring servers, router and status to what the spec asks for, as far as that is possible now."""
+
+    @abstractmethod
+    def pod_labels(self, run: str) -> Mapping[str, str]:
+        """Return the labels by which a server's pod is known."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -107,6 +116,8 @@ class ServiceWorker(ABC):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(run.stop(SHUTDOWN_GRACE_S) for run in runs))
+        for run in runs:
+            self._context.pods.remove(self._shown_pods.pop(run, None))
 
     async def route(self) -> None:
         """Make the router do what this service wants now, and all others."""
@@ -126,12 +137,39 @@ class ServiceWorker(ABC):
             self.wake,
             self._settings.run_policy,
         )
+        labels = {**self.pod_labels(name), SERVICE_LABEL: self.name, "component": "predictor"}
+        pod = self._context.pods.add(self.namespace, name, labels, storage_uri)
+        if pod is not None:
+            self._shown_pods[run] = pod
         run.start()
+
+    def end_pod(self, uid: str, grace_s: int) -> bool:
+        """End the server whose pod was deleted, within the grace; return whether it is one of this service's.
+
+        Where it is still wanted, another one is started.
+        """
+        for name, run in list(self.runs.items()):
+            if self._uid_of(run) == uid:
+                del self.runs[name]
+                self._follow(run, self._stop(run, grace_s))
+                self.wake()
+                return True
+        for run in list(self._retiring.values()):
+            if self._uid_of(run) == uid:
+                # What has its Deployment ended is on its way out with this grace at least.
+                if grace_s < GRACE_S:
+                    self._follow(run, run.stop(grace_s))
+                return True
+        return False
 
     def retire(self, name: str) -> None:
         """Begin to take a server out of the router and to end it."""
         run = self.runs.pop(name)
-        task = asyncio.get_running_loop().create_task(self._drain_and_stop(run))
+        self._context.pods.begin_to_end(self._shown_pods.get(run))
+        self._follow(run, self._drain_and_stop(run))
+
+    def _follow(self, run: RevisionRun, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(ending)
         self._retiring[task] = run
         task.add_done_callback(self._retiring.pop)
 
@@ -200,7 +238,15 @@ class ServiceWorker(ABC):
             await self.route()  # waits for the last answers
         except SlipwayError as error:
             log.warning("revision %s: the router did not let it go: %s", run.name, error)
-        await run.stop()
+        await self._stop(run)
+
+    async def _stop(self, run: RevisionRun, grace_s: float | None = None) -> None:
+        await run.stop(grace_s)
+        self._context.pods.remove(self._shown_pods.pop(run, None))
+
+    def _uid_of(self, run: RevisionRun) -> str:
+        pod = self._shown_pods.get(run)
+        return "" if pod is None else pod.uid
 
     async def _tear_down(self) -> None:
         """End all that belonged to the InferenceService, which is deleted."""

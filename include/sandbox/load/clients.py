@@ -119,7 +119,7 @@ class GrpcClient:
         stubs = [service_pb2_grpc.GRPCInferenceServiceStub(channel) for channel in channels]
         self._stubs = itertools.cycle(stubs)
         self._output_name = requests.output_name
-        self._requests = [_grpc_request(model, requests, row) for row in range(len(requests))]
+        self._requests = [grpc_request(model, requests, row) for row in range(len(requests))]
 
     async def ask(self, row: int) -> Outcome:
         """Make one ModelInfer call."""
@@ -132,8 +132,8 @@ class GrpcClient:
             text = f"{error.code().name}: {error.details()}"[:_ERROR_CHARS]
             # An answer without a body carries all its headers as trailers.
             headers = [*(error.initial_metadata() or ()), *(error.trailing_metadata() or ())]
-            return Outcome(_revision(headers), error=text)
-        revision = _revision(await call.initial_metadata())
+            return Outcome(revision_in(headers), error=text)
+        revision = revision_in(await call.initial_metadata())
         try:
             value = float(tritonclient.grpc.InferResult(response).as_numpy(self._output_name).ravel()[0])
         except (AttributeError, IndexError, ValueError) as error:
@@ -175,7 +175,8 @@ def _http_body(requests: RequestSet, row: int) -> tuple[bytes, int]:
     return body, json_size
 
 
-def _grpc_request(model: str, requests: RequestSet, row: int) -> Any:
+def grpc_request(model: str, requests: RequestSet, row: int) -> Any:
+    """Return one request of the model, unary or on a stream."""
     tensor = service_pb2.ModelInferRequest.InferInputTensor(
         name=requests.input_name, datatype="FP32", shape=requests.rows[row].shape
     )
@@ -188,7 +189,8 @@ def _grpc_request(model: str, requests: RequestSet, row: int) -> Any:
     )
 
 
-def _revision(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
+def revision_in(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
+    """Return the revision that the router names in an answer's headers; None where it names none."""
     for name, value in metadata:
         if name == REVISION_HEADER:
             return value.decode() if isinstance(value, bytes) else value

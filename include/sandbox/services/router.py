@@ -127,6 +127,19 @@ class Router:
                 )
             await asyncio.sleep(0.01)
 
+    async def open_requests(self) -> dict[str, int]:
+        """Return how many requests of users are open at each revision.
+
+        :raises ServerUnavailableError: Envoy does not answer.
+        """
+        found: dict[str, int] = {}
+        async with self._session() as session:
+            stats = await self._stats(session, r"^cluster\..*\.upstream_rq_(active|pending_active)$")
+        for name, value in stats.items():
+            revision = name.removeprefix("cluster.").rpartition(".")[0].rpartition("|")[0]
+            found[revision] = found.get(revision, 0) + int(value)
+        return found
+
     async def _drained(self, session: aiohttp.ClientSession, clusters: set[str]) -> None:
         """Wait until no request is in flight to `clusters`, at most `drain_s`."""
         limit = time.monotonic() + self.drain_s

@@ -11,12 +11,17 @@ from include.model_release.spec.release_file import load_release_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from include.model_release.spec.release_file import ReleaseSpec
     from slipway.cli.asking_lint import Askable
 
 
 @dataclass(frozen=True)
 class Linted:
     """What a check of one file found: its model and steps, or the first fault; warnings are about old names.
+
+    `notes` say what the judge of its canary will not see.
 
     `askable` is there where a model or a golden set was looked at with it.
     """
@@ -27,6 +32,7 @@ class Linted:
     warnings: tuple[str, ...] = field(default=())
     error: SlipwayError | None = None
     askable: Askable | None = None
+    notes: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values that JSON has."""
@@ -35,6 +41,7 @@ class Linted:
             "model": self.model or None,
             "steps": self.steps,
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
             "error": None if self.error is None else self.error.to_dict(),
             "askable": None if self.askable is None else self.askable.as_json(),
         }
@@ -45,6 +52,7 @@ class Linted:
         if self.error is not None:
             return [*lines, f"{self.path}: {self.error.what}"]
         lines.append(f"{self.path}: fine: {self.model}, {self.steps} steps")
+        lines += [f"{self.path}: note: {note}" for note in self.notes]
         return [*lines, *(f"{self.path}: {line}" for line in (self.askable.told() if self.askable else ()))]
 
 
@@ -75,4 +83,17 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
             askable = lint_askable(spec, model, golden)
         except SlipwayError as error:
             return Linted(path, spec.model, warnings=warnings, error=error)
-    return Linted(path, spec.model, len(spec.rollout.steps), warnings, askable=askable)
+    steps, notes = len(spec.rollout.steps), tuple(_blind_spots(spec))
+    return Linted(path, spec.model, steps, warnings, askable=askable, notes=notes)
+
+
+def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
+    """Say what the metrics source of a release does not see."""
+    from include.model_release.metrics.queries import release_visibility
+
+    metrics, sees = spec.rollout.metrics, release_visibility(spec)
+    source = f"`{metrics.source}`" + (f", `{metrics.queries}`" if metrics.queries else "")
+    if sees.unseen:
+        yield f"the canary's metrics source ({source}) does not see: {', '.join(sees.unseen)}"
+    if sees.unsure:
+        yield f"whether it sees these depends on your own selectors: {', '.join(sees.unsure)}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from slipway.cli.failures import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk
+    from slipway.hooks.s3_store import ModelStoreHook
     from slipway.registry.signing import SigningKey
     from slipway.registry.verification import Finding
 
@@ -61,21 +63,36 @@ def verify_published(desk: Desk, model: str, version: int, bucket: str, releases
 
     :param bucket: "": that of the settings, or of the variable SLIPWAY_BUCKET.
     """
-    store = _store_settings(desk)
-    name = bucket or os.environ.get("SLIPWAY_BUCKET") or store.get("bucket", "")
+    with opened_bucket(desk, bucket, f"verify {model} {version}") as store:
+        from slipway.registry.verification import verify_version
+
+        key = _key(model, releases)
+        findings = verify_version(store, model, version, key)
+    return Verified(model, version, findings, key is not None and not findings)
+
+
+@contextmanager
+def opened_bucket(desk: Desk, bucket: str, asked: str) -> Iterator[ModelStoreHook]:
+    """Yield the hook on a bucket, with the sandbox's credentials or those that boto3 finds.
+
+    :param bucket: "": that of the settings, or of the variable SLIPWAY_BUCKET.
+    :param asked: the command with its arguments, for errors.
+    """
+    settings = _store_settings(desk)
+    name = bucket or os.environ.get("SLIPWAY_BUCKET") or settings.get("bucket", "")
     if not name:
         raise CommandError(
-            "it is not known in which bucket the version lies",
+            "it is not known which bucket is meant",
             code=ExitCode.USAGE,
             expected="--bucket, or the variable SLIPWAY_BUCKET",
             found="neither",
-            remedy=f"slipway verify {model} {version} --bucket NAME",
+            remedy=f"slipway {asked} --bucket NAME",
         )
-    os.environ.update({_AWS_NAMES[key]: value for key, value in store.items() if key in _AWS_NAMES})
+    os.environ.update({_AWS_NAMES[key]: value for key, value in settings.items() if key in _AWS_NAMES})
     with tempfile.TemporaryDirectory(prefix="slipway-") as home:
-        # The checker is written with Airflow's hooks; without this, importing them would write to a home of Airflow's.
+        # The hook is one of Airflow's; without this, importing it would write to a home of Airflow's.
         os.environ.setdefault("AIRFLOW_HOME", home)
-        return _verify(model, version, name, releases)
+        yield _hook(name, asked)
 
 
 def _store_settings(desk: Desk) -> Mapping[str, str]:
@@ -86,28 +103,25 @@ def _store_settings(desk: Desk) -> Mapping[str, str]:
         return {}
 
 
-def _verify(model: str, version: int, bucket: str, releases: Path) -> Verified:
+def _hook(bucket: str, asked: str) -> ModelStoreHook:
     try:
         import structlog
 
         from slipway.hooks.s3_store import ModelStoreHook
-        from slipway.registry.verification import verify_version
     except ImportError as error:
+        command = asked.partition(" ")[0]
         raise CommandError(
-            "verify needs Airflow's libraries, which are not installed here",
+            f"{command} needs Airflow's libraries, which are not installed here",
             code=ExitCode.USAGE,
             expected="the environment that requirements.txt makes",
             found=str(error),
-            remedy="run it in the project's environment: .venv/bin/slipway verify …",
+            remedy=f"run it in the project's environment: .venv/bin/slipway {command} …",
         ) from None
     # What Airflow's hooks tell of credentials is for a task's log.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_ERRORS_ONLY))
     logging.getLogger("botocore").setLevel(logging.ERROR)
     # No connection of Airflow's: boto3 finds its credentials.
-    store = ModelStoreHook(bucket, "")
-    key = _key(model, releases)
-    findings = verify_version(store, model, version, key)
-    return Verified(model, version, findings, key is not None and not findings)
+    return ModelStoreHook(bucket, "")
 
 
 def _key(model: str, releases: Path) -> SigningKey | None:

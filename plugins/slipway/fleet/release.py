@@ -28,6 +28,7 @@ from slipway.blocking_calls import BlockingCalls
 from slipway.fleet.members import Members
 from slipway.fleet.servers import FleetServers
 from slipway.fleet.store import FleetStore
+from slipway.traffic.fresh_permission import require_fresh
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class FleetRelease:
     :param configs: the configurations of the version's models as published, by name. Each server's model repository
         has its files under `include.model_release.fleet.alias.version_name`.
     :param manifest_sha256: digest of the version's manifest.
-    :param permit: raises unless users may get this version now; asked right before they do, and blocking.
+    :param permit: raises unless users may get this version now; asked right before each commit, and blocking.
     :param golden: what all servers must answer alike; None: nothing is asked.
     :param is_running: whether the run that is under way, by its id, is still carried out by anybody. One that is not
         is taken back before this one begins.
@@ -228,6 +229,9 @@ class _Carrier:
             await asyncio.sleep(_WAIT_S)
 
     async def _commit(self, servers: tuple[str, ...]) -> None:
+        # A server that joins a fleet which has the version already gives it no more users.
+        if self._note.phase == "commit" and not await self._is_permitted():
+            return
         began = time.monotonic()
         good, answered = await self._servers.commit(servers)
         self._commit_s = (self._commit_s[0] if self._commit_s else began, answered)
@@ -264,13 +268,20 @@ class _Carrier:
         """Ask whether users may get the version, and write down that they will; anything wrong leads back."""
         if self._prepare_s is None:
             self._prepare_s = time.monotonic() - self._began
+        if await self._is_permitted():
+            await self._intend(self._note.model_copy(update={"phase": "commit"}))
+
+    async def _is_permitted(self) -> bool:
+        """Return whether users may get the version at this moment; where they may not, or nobody knows, all are led
+        back. It is asked before each commit, a repeated one included.
+        """
         try:
-            await self._permit.run(self._release.permit)
+            await self._permit.run(lambda: require_fresh(self._release.permit))
         except SlipwayError as error:
             self._reasons.append(f"users may not get it: {error.in_short()}")
             await self._enter_back()
-            return
-        await self._intend(self._note.model_copy(update={"phase": "commit"}))
+            return False
+        return True
 
     async def _enter_drain(self) -> None:
         """Write down that the fleet has the version; as long as that cannot be done, what was before stays loaded."""

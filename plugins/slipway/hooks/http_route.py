@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
-from include.model_release.errors import ForeignChangeError
+from include.model_release.errors import ClusterUnavailableError, ForeignChangeError
 from include.model_release.rollout.candidate_route import API_GROUP, API_VERSION, is_own
-from slipway.hooks.kubernetes_object import ClusterObjectHook
+from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S, ClusterObjectHook
 
 
 class HTTPRouteHook(ClusterObjectHook):
@@ -51,11 +52,24 @@ class HTTPRouteHook(ClusterObjectHook):
         return self._patch(body) is not None
 
     def remove(self, service: str) -> None:
-        """Delete the route if there is one of slipway's for this InferenceService."""
-        while (found := self._read()) is not None and is_own(found, service):
+        """Delete the route if there is one of slipway's for this InferenceService.
+
+        :raises ClusterUnavailableError: it was changed by others at each attempt.
+        """
+        for attempt in range(ATTEMPTS):
+            found = self._read()
+            if found is None or not is_own(found, service):
+                return
             metadata = found["metadata"]
             if self._delete(metadata["uid"], metadata["resourceVersion"]):
                 return
+            time.sleep(FIRST_PAUSE_S * 2**attempt)
+        raise ClusterUnavailableError(
+            f"the HTTPRoute {self.namespace}/{self.name} was changed by others at each of {ATTEMPTS} attempts",
+            expected="a change between a reading and the deletion that follows it, now and then",
+            found=f"{ATTEMPTS} conflicts in a row",
+            remedy="find out who else writes it: `kubectl get httproute --show-managed-fields` tells",
+        )
 
     def _own(self, service: str) -> dict[str, Any] | None:
         found = self._read()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.actions import PatchRoutes, PatchTraffic
 from include.model_release.rollout.candidate_route import route_name
+from include.model_release.rollout.drain import SERVICE_LABEL, ServingPod, serving_pods
 from include.model_release.rollout.knative_view import knative_service_name
+from include.model_release.rollout.pod_disruption import PodState, pod_states
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
@@ -18,8 +20,8 @@ from slipway.hooks.kubernetes_object import ClusterObjectHook
 log = logging.getLogger(__name__)
 
 _KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
+_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
 _DEPLOYMENTS = ObjectKind("apps", "v1", "deployments", "Deployment")
-_SERVICE_LABEL = "serving.kserve.io/inferenceservice"
 _CONFIG_MAP = ("kserve", "inferenceservice-config")
 
 
@@ -40,6 +42,10 @@ class KServeHook(ClusterObjectHook):
         "InferenceService",
         invalid_remedy="correct the release file's `rollout`",
     )
+
+    def __init__(self, name: str, namespace: str, kubernetes_conn_id: str = "kubernetes_default") -> None:
+        super().__init__(name, namespace, kubernetes_conn_id)
+        self._revisions: dict[tuple[str, str], dict[str, Any]] = {}
 
     def get(self) -> dict[str, Any] | None:
         """Return the object as the API gives it, or None where there is no such InferenceService."""
@@ -76,12 +82,37 @@ class KServeHook(ClusterObjectHook):
 
         :returns: None where they cannot be read: what needs to know waits, and a rollback does not.
         """
-        selector = f"{_SERVICE_LABEL}={self.name}"
+        selector = f"{SERVICE_LABEL}={self.name}"
         try:
             return self.objects.list(_DEPLOYMENTS, self.namespace, label_selector=selector).items
         except ClusterUnavailableError as error:
             log.debug("%s", error)
             return None
+
+    def pods(self) -> tuple[ServingPod, ...] | None:
+        """Return the pods that KServe, or Knative for it, has made for the InferenceService.
+
+        :returns: None where they cannot be read.
+        """
+        try:
+            return serving_pods(self.objects.pods(self.namespace, f"{SERVICE_LABEL}={self.name}"))
+        except ClusterUnavailableError as error:
+            log.info("%s", error.in_short())
+            return None
+
+    def pod_states(self, revision: str) -> tuple[PodState, ...]:
+        """Return what the cluster says of the pods of a revision.
+
+        :raises ClusterUnavailableError: they cannot be read.
+        """
+        return pod_states(self.objects.pods(self.namespace, f"{SERVICE_LABEL}={self.name}"), revision)
+
+    def end_pod(self, pod: ServingPod, grace_s: int) -> bool:
+        """End a pod, and with it what is open on it; False: it is gone.
+
+        :raises ClusterUnavailableError: the API does not answer, or does not permit it.
+        """
+        return self.objects.end_pod(self.namespace, pod.name, pod.uid, grace_s)
 
     def patch_routes(self, action: PatchRoutes) -> bool:
         """Write weights into KServe's HTTPRoutes; False: one has changed since it was read, so look again."""
@@ -91,13 +122,28 @@ class KServeHook(ClusterObjectHook):
     def knative_service(self) -> dict[str, Any] | None:
         """Return the Knative Service that KServe has made for the predictor in Knative mode.
 
-        :returns: None where there is none, or it cannot be read: then a rollback has no other way than KServe.
+        :returns: None where there is none.
+        :raises ClusterUnavailableError: it cannot be read, which not everybody may.
         """
-        try:
-            return self.objects.read(_KNATIVE_SERVICES, self.namespace, knative_service_name(self.name))
-        except ClusterUnavailableError as error:
-            log.debug("%s", error)
-            return None
+        return self.objects.read(_KNATIVE_SERVICES, self.namespace, knative_service_name(self.name))
+
+    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
+        """Return these revisions of the InferenceService; one that is gone is left out.
+
+        What a revision serves never changes, so each is read once.
+
+        :param uid: the InferenceService's; another one of its name would have revisions of the same names.
+        :raises ClusterUnavailableError: one cannot be read, which not everybody may.
+        """
+        found = []
+        for name in names:
+            if (uid, name) not in self._revisions:
+                revision = self.objects.read(_REVISIONS, self.namespace, name)
+                if revision is None:
+                    continue
+                self._revisions[uid, name] = revision
+            found.append(self._revisions[uid, name])
+        return found
 
     def patch_traffic(self, action: PatchTraffic) -> bool:
         """Write the traffic of the Knative Service; False: it has changed since it was read, so look again."""

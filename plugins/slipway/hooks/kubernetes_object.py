@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from airflow.sdk import BaseHook
 
 from include.kubernetes_objects import ObjectKind
+from include.model_release.rollout.fields import FIELD_MANAGER
 
 if TYPE_CHECKING:
     from include.kubernetes_objects.client import KubernetesObjects
+
+
+# How often a change is decided anew while others change the object in between, and the pause before the second time.
+ATTEMPTS = 6
+FIRST_PAUSE_S = 0.05
 
 
 class ClusterObjectHook(BaseHook):
@@ -45,6 +51,7 @@ class ClusterObjectHook(BaseHook):
             without_retries(client),
             refused_remedy=f"check the rights and the address of the connection {self.kubernetes_conn_id!r}",
             away_remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
+            field_manager=FIELD_MANAGER,
         )
 
     def sharing_client_of(self, other: ClusterObjectHook) -> Self:

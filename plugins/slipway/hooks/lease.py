@@ -29,11 +29,7 @@ from include.model_release.rollout.lease import (
     pausing,
     renewal,
 )
-from slipway.hooks.kubernetes_object import ClusterObjectHook
-
-# How often a change is decided anew while others change the lease in between, and the pause before the second time.
-ATTEMPTS = 6
-FIRST_PAUSE_S = 0.05
+from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S, ClusterObjectHook
 
 Outcome = TypeVar("Outcome")
 

@@ -269,7 +269,7 @@ class ModelStoreHook(BaseHook):
     def delete_this(self, key: str, etag: str) -> None:
         """Delete the object if it is still the one with this entity tag (If-Match); another one stays.
 
-        A store that does not know the condition deletes the object whatever its tag is; S3 knows it since 2025.
+        A store that does not know the condition deletes the object whatever its tag is; `s3_guarantees` finds it out.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
         """
         with self._translated(key):
@@ -300,7 +300,6 @@ class ModelStoreHook(BaseHook):
         version_id: str | None = None,
         size_bytes: int | None = None,
         settings: ObjectSettings | None = None,
-        only_new: bool = False,
         has_sha256: bool = False,
         parts: PartsDigest | None = None,
     ) -> str | None:
@@ -309,10 +308,9 @@ class ModelStoreHook(BaseHook):
         :param version_id: which version of the source; None: the latest.
         :param size_bytes: the source's size, where the caller knows it.
         :param settings: what the copy is stored with.
-        :param only_new: never replace what is there.
         :param has_sha256: the store has the source's SHA-256; it is taken over, not computed anew.
         :param parts: what the store has of a source that came in parts; a copy in parts is made of the same.
-        :return: the SHA-256 of the copy, in hex, by the store's word; None: it has none, or nothing was copied.
+        :return: the SHA-256 of the copy, in hex, by the store's word; None: it has none.
         :raises InputMissingError: there is no such source.
         """
         origin = {"Bucket": self.bucket, "Key": source}
@@ -330,14 +328,11 @@ class ModelStoreHook(BaseHook):
                         {"Bucket": self.bucket, "Key": destination},
                         self._encrypted(settings or ObjectSettings()),
                         size_bytes=size_bytes,
-                        only_new=only_new,
                         has_sha256=has_sha256,
                         part_bytes=None if parts is None else parts.size_bytes,
                     )
                 )
             except ClientError as error:
-                if only_new and is_precondition_failed(error):
-                    return None
                 if is_missing(error):
                     self.exists(source)  # a bucket that is missing is another error
                 raise
@@ -368,9 +363,11 @@ class ModelStoreHook(BaseHook):
                 repeat_until_decided(partial(self._put, key, body, settings, **condition))
             except ClientError as error:
                 gone = "IfMatch" in condition and is_missing(error)
-                if gone or is_precondition_failed(error):
-                    return False
-                raise
+                if not (gone or is_precondition_failed(error)):
+                    raise
+                if "IfMatch" in condition:
+                    self.exists(key)  # SeaweedFS says so of a bucket that is missing, which is another error
+                return False
         return True
 
     def _translated(self, key: str) -> AbstractContextManager[None]:

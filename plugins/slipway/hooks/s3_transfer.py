@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 from boto3.s3.transfer import TransferConfig, TransferManager
 from botocore.exceptions import (
+    ClientError,
     FlexibleChecksumError,
     IncompleteReadError,
     ReadTimeoutError,
@@ -229,7 +230,6 @@ def copy_object(
     settings: ObjectSettings,
     *,
     size_bytes: int,
-    only_new: bool = False,
     has_sha256: bool = False,
     part_bytes: int | None = None,
 ) -> str | None:
@@ -237,7 +237,6 @@ def copy_object(
 
     :param source: ``Bucket``, ``Key`` and perhaps ``VersionId``.
     :param destination: ``Bucket`` and ``Key``.
-    :param only_new: only where nothing lies at the destination (If-None-Match), up to `SINGLE_COPY_LIMIT_BYTES`.
     :param has_sha256: the store has the source's; a copy takes it over, so nothing is computed anew.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html (x-amz-checksum-algorithm)
     :param part_bytes: how large the parts are above that limit, if not `PART_BYTES`; with the source's own, S3 comes
@@ -247,10 +246,9 @@ def copy_object(
     if size_bytes > SINGLE_COPY_LIMIT_BYTES:
         _copy_parts(client, source, destination, settings, part_bytes or PART_BYTES)
         return None
-    condition = {"IfNoneMatch": "*"} if only_new else {}
     digest = {} if has_sha256 else {"ChecksumAlgorithm": "SHA256"}
     answer = client.copy_object(
-        **destination, CopySource=dict(source), **digest, **settings.copy_arguments(), **condition
+        **destination, CopySource=dict(source), **digest, **settings.copy_arguments()
     )["CopyObjectResult"]
     return whole_sha256(answer, etag=answer["ETag"])
 
@@ -262,13 +260,24 @@ def _copy_parts(
     settings: ObjectSettings,
     part_bytes: int,
 ) -> None:
-    """Copy in parts, many at once; each part names the source's entity tag."""
+    """Copy in parts, many at once; each part names the source's entity tag.
+
+    VersityGW gives each part the digest of its whole source, and then refuses one of a source that came in parts
+    itself. Without digests it copies; who wants to know what the copy holds has to read it there.
+    """
     config = TransferConfig(
         multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=part_bytes, max_concurrency=8
     )
-    arguments = {**settings.copy_arguments(), "ChecksumAlgorithm": "SHA256"}
-    with _CopyManager(client, config) as manager:
-        manager.copy(dict(source), destination["Bucket"], destination["Key"], arguments).result()
+    for digest in ({"ChecksumAlgorithm": "SHA256"}, {}):
+        arguments = {**settings.copy_arguments(), **digest}
+        with _CopyManager(client, config) as manager:
+            copying = manager.copy(dict(source), destination["Bucket"], destination["Key"], arguments)
+            try:
+                copying.result()
+                return
+            except ClientError as error:
+                if not digest or error.response["Error"].get("Code") != "InvalidArgument":
+                    raise
 
 
 class _CopyManager(TransferManager):  # type: ignore[misc]  # boto3 comes without types

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode, urlsplit
 
@@ -15,13 +14,33 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as ExpositionSample
 
 from include.model_release.errors import MetricsUnavailableError
+from include.model_release.metrics.histograms import added
+from include.model_release.metrics.request_flow import RequestFlow
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+from include.model_release.rollout.drain import OpenRequests
+from include.model_release.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 from slipway.hooks.http_access import HttpAccess, within
+from slipway.metrics import active_requests
+from slipway.metrics.active_requests import open_requests_of
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 
 _PATH = "/stats/prometheus"
+# Attempts that reached a connection, and those that never did: no connection was made, or the client left before.
+_ATTEMPTS = (
+    "upstream_rq_total",
+    "upstream_rq_pending_failure_eject",
+    "upstream_rq_cancelled",
+    "upstream_rq_pending_overflow",
+    "upstream_rq_maintenance_mode",
+    "upstream_cx_none_healthy",
+)
+_RETRIES = "upstream_rq_retry"
+_ACTIVE = ("upstream_rq_active", "upstream_rq_pending_active")
 # All that is read of a revision's two clusters; `upstream_rq_total` is there from the beginning.
-_FILTER = r"^cluster\..*\|(http|grpc)\.(upstream_rq_([0-9]+|time|total)|grpc\.[0-9]+)$"
+_FILTER = (
+    rf"^cluster\..*\|(http|grpc)\.(upstream_rq_([0-9]+|time)|{'|'.join((*_ATTEMPTS, _RETRIES, *_ACTIVE))}"
+    r"|grpc\.[0-9]+)$"
+)
 # The parser gives every counter its OpenMetrics name, with this ending.
 _COUNTER = "_total"
 _TEXT_LIMIT = 300
@@ -37,6 +56,10 @@ class EnvoyMetricsHook(BaseHook):
     own fault counts for both revisions alike, and the judge compares the two. The histograms that Envoy shows
     are as old as its last flush, some seconds at most; its counters are of the moment.
 
+    A request that its client gave up, that hangs, or whose connection broke has no status: it is seen because it began
+    and is neither answered nor active (`request_flow.py`). An HTTP request that is active for longer than
+    ``unanswered_after_s`` counts likewise. A gRPC call does not: it may be a stream, and Envoy does not tell which.
+
     Each endpoint is one series of a reading. All must answer and know each revision: half of the routers say
     nothing of the other half.
 
@@ -44,6 +67,7 @@ class EnvoyMetricsHook(BaseHook):
         of the admin endpoints; or extra ``endpoints``, a list of HOST:PORT or URLs. Extra ``path``, where it is
         not ``/stats/prometheus``. `slipway.hooks.http_access` says what else it may hold.
     :param timeout_s: how long a reading may take in all.
+    :param unanswered_after_s: an HTTP request that is active for longer counts as unanswered.
     :raises UserError: the connection cannot be used.
     """
 
@@ -52,10 +76,17 @@ class EnvoyMetricsHook(BaseHook):
     interval_s = 1.0
     lag_s = 0.0
 
-    def __init__(self, metrics_conn_id: str = default_conn_name, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        metrics_conn_id: str = default_conn_name,
+        timeout_s: float = 5.0,
+        unanswered_after_s: float = DEFAULT_UNANSWERED_AFTER_S,
+    ) -> None:
         super().__init__()
         self.metrics_conn_id = metrics_conn_id
         self.timeout_s = timeout_s
+        self.unanswered_after_s = unanswered_after_s
+        self._known: dict[str, Reading] = {}
         self._access = HttpAccess(metrics_conn_id)
         endpoints = self._access.extra.get("endpoints")
         bases = [self._access.url_of(str(one)) for one in endpoints] if endpoints else self._access.hosts
@@ -73,25 +104,40 @@ class EnvoyMetricsHook(BaseHook):
         asked = tuple(revisions)
         pages = within(self.timeout_s, self._scrape(), f"the metrics endpoint of {self.metrics_conn_id!r}")
         shown = {
-            endpoint: (at, counters_by_revision(page, asked, endpoint))
+            endpoint: (at, counters_by_revision(page, asked, endpoint, self.unanswered_after_s))
             for endpoint, (at, page) in pages.items()
         }
-        return {
+        found = {
             revision: Reading(
                 max(at for at, _ in shown.values()),
-                {endpoint: SeriesReading(at, found[revision]) for endpoint, (at, found) in shown.items()},
+                {endpoint: SeriesReading(at, counts[revision]) for endpoint, (at, counts) in shown.items()},
             )
             for revision in asked
         }
+        # How long a request has been active follows from several readings.
+        for revision, reading in found.items():
+            known = self._known.get(revision)
+            self._known[revision] = reading if known is None else reading.remembering(known)
+        return {revision: self._known[revision] for revision in asked}
 
-    async def _scrape(self) -> dict[str, tuple[float, str]]:
+    def open_requests(self, revision: str) -> OpenRequests:
+        """Return how many requests are open at the revision, and how many have begun.
+
+        :raises MetricsUnavailableError: as `read`.
+        """
+        what = f"the metrics endpoint of {self.metrics_conn_id!r}"
+        return open_requests_of(revision, within(self.timeout_s, self._scrape(active_requests.FILTER), what))
+
+    async def _scrape(self, names: str = _FILTER) -> dict[str, tuple[float, str]]:
         """When each endpoint answered (unix seconds), and what."""
         async with self._access.session() as session:
-            pages = await asyncio.gather(*(self._page(session, endpoint) for endpoint in self.endpoints))
+            pages = await asyncio.gather(
+                *(self._page(session, endpoint, names) for endpoint in self.endpoints)
+            )
         return dict(zip(self.endpoints, pages, strict=True))
 
-    async def _page(self, session: aiohttp.ClientSession, endpoint: str) -> tuple[float, str]:
-        status, body = await self._access.ask(session, f"{endpoint}?{urlencode({'filter': _FILTER})}")
+    async def _page(self, session: aiohttp.ClientSession, endpoint: str, names: str) -> tuple[float, str]:
+        status, body = await self._access.ask(session, f"{endpoint}?{urlencode({'filter': names})}")
         if status != 200:
             raise _unusable(endpoint, f"HTTP {status}")
         try:
@@ -100,20 +146,28 @@ class EnvoyMetricsHook(BaseHook):
             raise _unusable(endpoint, str(error)) from None
 
 
-def counters_by_revision(text: str, revisions: Iterable[str], source: str) -> dict[str, Counters]:
+def counters_by_revision(
+    text: str,
+    revisions: Iterable[str],
+    source: str,
+    unanswered_after_s: float = DEFAULT_UNANSWERED_AFTER_S,
+) -> dict[str, Counters]:
     """The counters of each revision in Envoy's exposition text.
 
     :param source: where the text came from; errors name it.
+    :param unanswered_after_s: after how long an HTTP request that is still active is overdue.
     :raises MetricsUnavailableError: a revision is not in the text, or the text is none, or has a count that is
         no number.
     """
     try:
-        return _counters_by_revision(text, revisions, source)
+        return _counters_by_revision(text, revisions, source, unanswered_after_s)
     except (ValueError, OverflowError, KeyError) as error:
         raise _unusable(source, _short(str(error))) from None
 
 
-def _counters_by_revision(text: str, revisions: Iterable[str], source: str) -> dict[str, Counters]:
+def _counters_by_revision(
+    text: str, revisions: Iterable[str], source: str, limit_s: float
+) -> dict[str, Counters]:
     by_cluster: dict[str, list[ExpositionSample]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -127,14 +181,51 @@ def _counters_by_revision(text: str, revisions: Iterable[str], source: str) -> d
                 found=_short(", ".join(sorted(filter(None, by_cluster)))) or "no cluster",
                 remedy="check that the revision is routed by this router",
             )
-        http = _http_counts(by_cluster[f"{revision}|http"])
-        grpc = _grpc_counts(by_cluster.get(f"{revision}|grpc", []))
-        latency = Counter(_latency_counts(by_cluster[f"{revision}|http"]))
-        latency.update(_latency_counts(by_cluster.get(f"{revision}|grpc", [])))
+        of_http, of_grpc = by_cluster[f"{revision}|http"], by_cluster.get(f"{revision}|grpc", [])
+        http, grpc = _http_counts(of_http), _grpc_counts(of_grpc)
+        flow = _flow(of_http, http[0], limit_s, is_timed=True)
+        if of_grpc:
+            flow = _both(flow, _flow(of_grpc, grpc[0], limit_s, is_timed=False))
         readings[revision] = Counters(
-            requests=http[0] + grpc[0], errors=http[1] + grpc[1], latency_buckets=dict(latency)
+            requests=http[0] + grpc[0],
+            errors=http[1] + grpc[1],
+            latency_buckets=added(_latency_counts(of_http), _latency_counts(of_grpc)),
+            flow=flow,
         )
     return readings
+
+
+def _both(one: RequestFlow | None, other: RequestFlow | None) -> RequestFlow | None:
+    return None if one is None or other is None else one.plus(other)
+
+
+def _flow(
+    samples: Iterable[ExpositionSample], answered: int, limit_s: float, *, is_timed: bool
+) -> RequestFlow | None:
+    """What is known of requests that began; None where Envoy does not show it.
+
+    An attempt that is tried again is answered by the attempt that follows.
+    """
+    known = {
+        sample.name.removeprefix("envoy_cluster_").removesuffix(_COUNTER): int(sample.value)
+        for sample in samples
+        if "envoy_response_code" not in sample.labels and "le" not in sample.labels
+    }
+    # `upstream_rq_total` has the ending that the parser gives to counters.
+    attempts = [name.removesuffix(_COUNTER) for name in _ATTEMPTS]
+    if not {*attempts, _RETRIES, *_ACTIVE} <= {*known}:
+        return None
+    pending = known["upstream_rq_pending_active"]
+    begun = sum(known[name] for name in attempts) + pending - known[_RETRIES]
+    active = known["upstream_rq_active"] + pending
+    return RequestFlow(
+        begun=max(0, begun),
+        active=active,
+        lost=max(0, begun - answered - active),
+        timed_begun=max(0, begun) if is_timed else 0,
+        timed_active=active if is_timed else 0,
+        limit_s=limit_s,
+    )
 
 
 def _http_counts(samples: Iterable[ExpositionSample]) -> tuple[int, int]:

@@ -12,8 +12,10 @@ from airflow.sdk import BaseHook
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.queries import QuerySet
 from include.model_release.metrics.samples import Reading
+from include.model_release.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
+from slipway.metrics.prometheus_flow import FlowData
 from slipway.metrics.prometheus_series import (
     RawSeries,
     RevisionData,
@@ -38,6 +40,7 @@ class PrometheusMetricsHook(BaseHook):
     :param lookback_s: how far back samples are asked for.
     :param staleness_s: data older than this are no data.
     :param timeout_s: how long a reading may take in all.
+    :param unanswered_after_s: a request that is active for longer counts as unanswered, where it has an age.
     :raises UserError: the connection cannot be used.
     """
 
@@ -54,6 +57,7 @@ class PrometheusMetricsHook(BaseHook):
         lookback_s: int,
         staleness_s: float,
         timeout_s: float,
+        unanswered_after_s: float = DEFAULT_UNANSWERED_AFTER_S,
     ) -> None:
         super().__init__()
         self.metrics_conn_id = metrics_conn_id
@@ -62,6 +66,7 @@ class PrometheusMetricsHook(BaseHook):
         self.lookback_s = lookback_s
         self.staleness_s = self.lag_s = staleness_s
         self.timeout_s = timeout_s
+        self.unanswered_after_s = unanswered_after_s
         self._access = HttpAccess(metrics_conn_id)
         if len(self._access.hosts) != 1:
             raise self._access.unusable("it does not name one Prometheus", "one host")
@@ -94,11 +99,10 @@ class PrometheusMetricsHook(BaseHook):
 
     async def _revision(self, session: aiohttp.ClientSession, revision: str, now: str) -> Reading:
         queries = self.queries.filled({**self.values, "revision": revision})
-        requests, errors, latency = await asyncio.gather(
-            *(
-                self._series(session, kind, now)
-                for kind in (queries.requests, queries.errors, queries.latency)
-            )
+        asked = (queries.requests, queries.errors, queries.latency)
+        flow = (queries.begun, queries.retried, queries.active)
+        requests, errors, latency, *of_flow = await asyncio.gather(
+            *(self._series(session, kind, now) for kind in (*asked, *flow))
         )
         data = RevisionData(
             revision,
@@ -109,6 +113,8 @@ class PrometheusMetricsHook(BaseHook):
             errors,
             latency if queries.latency else None,
             queries.latency_unit,
+            queries,
+            FlowData(*of_flow, queries, self.unanswered_after_s, self.source) if queries.active else None,
         )
         if data.is_fresh or not queries.watched:
             return data.reading()

@@ -6,16 +6,24 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.queries import LatencyUnit
+from include.model_release.metrics.needed_labels import code_labels, lacks_status, unseen_errors
+from include.model_release.metrics.queries import LatencyUnit, QuerySet
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+
+if TYPE_CHECKING:
+    from slipway.metrics.prometheus_flow import FlowData
 
 # Envoy shows its histograms later than its counters: by its flush, of 5 s unless told otherwise, and a scrape.
 LATENCY_GRACE_S = 15.0
 _IN_MS: Mapping[LatencyUnit, float] = {"ms": 1.0, "s": 1000.0}
 _TEXT_LIMIT = 300
+# By these the copies of one series differ where several equal servers scrape one process.
+REPLICA_LABELS = frozenset(
+    {"prometheus_replica", "__replica__", "replica", "thanos_replica", "receive_replica"}
+)
 
 Samples = Mapping[float, float]
 
@@ -30,7 +38,7 @@ class RawSeries:
     @property
     def key(self) -> str:
         """The name of the series; the buckets of one histogram share theirs."""
-        return ",".join(f"{label}={self.labels[label]}" for label in sorted(self.labels) if label != "le")
+        return labels_text({label: value for label, value in self.labels.items() if label != "le"})
 
     @property
     def newest(self) -> float:
@@ -102,6 +110,9 @@ class RevisionData:
     errors: Sequence[RawSeries]
     latency: Sequence[RawSeries] | None = None
     latency_unit: LatencyUnit = "ms"
+    queries: QuerySet | None = None
+    """What was asked, filled in; None: whether the series can show errors is not looked at."""
+    flow: FlowData | None = None
 
     @property
     def is_fresh(self) -> bool:
@@ -123,12 +134,19 @@ class RevisionData:
                 raise self._lacking("requests", [*self.requests, *watched])
             moments += [series.newest for series in alive]
         self._require_latency()
-        counted = _Counting(self.source)
+        self._require_visible_errors()
+        by_code = frozenset[str]()
+        if self.queries is not None:
+            by_code = code_labels(self.queries.errors, self.queries.requests)
+        counted = _Counting(self.source, by_code)
         counted.add("requests", self.requests)
         counted.add("errors", self.errors)
         for series in self.latency or ():
             counted.add(self._bound(series), [series])
-        return Reading(max(moments), counted.series())
+        found = counted.series()
+        return Reading(
+            max(moments), found if self.flow is None else self.flow.laid_over(found, self.requests)
+        )
 
     def _require_latency(self) -> None:
         """A histogram must be there, and fresh, as soon as requests have been counted for a while."""
@@ -140,6 +158,23 @@ class RevisionData:
             for at, value in series.samples.items()
         ):
             raise self._lacking("latency", self.latency)
+
+    def _require_visible_errors(self) -> None:
+        """Errors must be told from requests by something that the series carry."""
+        if self.queries is None:
+            return
+        counted = [(one.labels, any(value > 0 for value in one.samples.values())) for one in self.requests]
+        asked = self.queries.requests, self.queries.errors
+        hidden = unseen_errors(*asked, counted, (one.labels for one in self.errors))
+        hidden = hidden or lacks_status((one.labels for one in self.requests), self.queries.status_label)
+        if hidden is not None:
+            raise MetricsUnavailableError(
+                f"{self.source} cannot show errors of the revision {self.revision!r}",
+                expected="series by which errors are told from other requests",
+                found=_short(hidden),
+                remedy="keep the label when it is relabelled or aggregated, or ask for other series "
+                "(`rollout.metrics.overrides`); a counter of errors must be there from the start, with 0",
+            )
 
     def _is_fresh(self, series: RawSeries) -> bool:
         return series.newest >= self.now - self.staleness_s
@@ -165,29 +200,63 @@ class RevisionData:
 
 
 class _Counting:
-    """Puts the parts of each series together: requests, errors and buckets, all of one moment."""
+    """Puts the parts of each series together: requests, errors and buckets, at each moment that all have.
 
-    def __init__(self, source: str) -> None:
+    :param by_code: labels by which the series of one process differ: where no target is named, the others name it.
+    """
+
+    def __init__(self, source: str, by_code: frozenset[str]) -> None:
         self._source = source
+        self._by_code = by_code
         self._parts: dict[str, dict[str | float, Samples]] = {}
+        self._labels: dict[str, Mapping[str, str]] = {}
 
     def add(self, part: str | float, found: Iterable[RawSeries]) -> None:
         for series in found:
             parts = self._parts.setdefault(series.key, {})
-            if part in parts:
+            self._labels.setdefault(series.key, series.labels)
+            known = parts.get(part, {})
+            # A bound may be written in two ways, one after the other: 10 and 10.0.
+            if known and (isinstance(part, str) or known.keys() & series.samples.keys()):
                 raise _unusable(self._source, f"one series for two queries: {_short(series.key)}")
-            parts[part] = series.samples
+            parts[part] = {**known, **series.samples}
 
     def series(self) -> dict[str, SeriesReading]:
+        self._refuse_copies()
         return {key: self._series(key, parts) for key, parts in self._parts.items()}
+
+    def _refuse_copies(self) -> None:
+        """Two servers' samples of one process, which nobody has merged, would count each request twice."""
+        seen: dict[str, str] = {}
+        for key, labels in self._labels.items():
+            bare = labels_text(
+                {label: value for label, value in labels.items() if label not in REPLICA_LABELS}
+            )
+            if seen.setdefault(bare, key) != key:
+                raise _unusable(
+                    self._source,
+                    f"two copies of one series: {_short(seen[bare])} and {_short(key)}",
+                    "the samples of one Prometheus of several equal ones (deduplication switched on)",
+                )
+
+    def _process(self, labels: Mapping[str, str]) -> str:
+        if "instance" in labels:
+            return labels_text(
+                {label: value for label, value in labels.items() if label in ("job", "instance")}
+            )
+        apart = {"__name__", "le", *self._by_code}
+        return labels_text({label: value for label, value in labels.items() if label not in apart}) or "all"
 
     def _series(self, key: str, parts: Mapping[str | float, Samples]) -> SeriesReading:
         # A scrape may come in between two queries, or one part of it after another.
         shared = set[float].intersection(*(set(samples) for samples in parts.values()))
         if not shared:
             raise _unusable(self._source, f"parts of one series without a common moment: {_short(key)}")
-        at = max(shared)
-        values = {part: _whole(samples[at], key, self._source) for part, samples in parts.items()}
+        moments = [(at, self._counters(key, parts, at)) for at in sorted(shared)]
+        return SeriesReading(*moments[-1], self._process(self._labels[key]), tuple(moments[:-1]))
+
+    def _counters(self, key: str, parts: Mapping[str | float, Samples], at: float) -> Counters:
+        values = {part: whole_count(samples[at], key, self._source) for part, samples in parts.items()}
         bounds = sorted(part for part in values if isinstance(part, float))
         if bounds and bounds[-1] != math.inf:
             raise _unusable(self._source, f'a histogram without its bucket le="+Inf": {_short(key)}')
@@ -195,7 +264,7 @@ class _Counting:
         # Nothing takes no time: what lies at 0 belongs to the next bucket.
         for bound in (one for one in bounds if one > 0):
             buckets[bound], below = values[bound] - below, values[bound]
-        return SeriesReading(at, Counters(values.get("requests", 0), values.get("errors", 0), buckets))
+        return Counters(values.get("requests", 0), values.get("errors", 0), buckets)
 
 
 def shared_series(readings: Mapping[str, Reading]) -> str | None:
@@ -209,7 +278,8 @@ def shared_series(readings: Mapping[str, Reading]) -> str | None:
     return None
 
 
-def _whole(value: float, key: str, source: str) -> int:
+def whole_count(value: float, key: str, source: str) -> int:
+    """Return a sample as a count; raise `MetricsUnavailableError` where it is none."""
     if not math.isfinite(value) or value < 0 or value != int(value):
         raise _unusable(source, f"{value} for {_short(key)}", "a count, whole and not negative")
     return int(value)
@@ -224,6 +294,11 @@ def _unusable(
         found=found,
         remedy="print the queries (python -m include.model_release.metrics) and look at their answers",
     )
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Return labels as one text, the same for the same ones."""
+    return ",".join(f"{label}={labels[label]}" for label in sorted(labels))
 
 
 def _short(text: str) -> str:

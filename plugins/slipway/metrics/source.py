@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from include.model_release.metrics.queries import release_query_set, release_values
 from include.model_release.metrics.samples import Reading
@@ -28,6 +28,14 @@ class MetricsSource(Protocol):
         """
 
 
+@runtime_checkable
+class StreamCounting(Protocol):
+    """A source that can tell streams from other requests."""
+
+    def streams_seen(self, revision: str) -> int:
+        """Return how many streams of users had ended at a revision when it was read last; 0 where it was not read."""
+
+
 def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CONN_ID) -> MetricsSource:
     """The source that the release file names, behind the connection.
 
@@ -40,7 +48,7 @@ def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CON
     if metrics.source == "scrape":
         from slipway.metrics.envoy import EnvoyMetricsHook
 
-        return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s)
+        return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s, metrics.unanswered_after_s)
     from slipway.metrics.prometheus import PrometheusMetricsHook
 
     return PrometheusMetricsHook(
@@ -50,4 +58,5 @@ def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CON
         lookback_s=metrics.lookback_s,
         staleness_s=metrics.staleness_s,
         timeout_s=metrics.timeout_s,
+        unanswered_after_s=metrics.unanswered_after_s,
     )

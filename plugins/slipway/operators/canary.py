@@ -18,6 +18,7 @@ from slipway.operators.canary_watch import DEFER_GRACE_S, CanaryWatch
 from slipway.release_run import ReleaseRun
 from slipway.run_note import tell_release
 from slipway.traffic.raise_permit import RaisePermit
+from slipway.traffic.streams.preflight import require_streams_read
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
 
@@ -73,6 +74,8 @@ class ShiftTrafficOperator(ReleaseOperator):
             if event["decision"] == "paused":
                 # Between two steps nobody watches: the users stay where they are, and the step before goes on.
                 self._begin(context, judge, max(0, step - 1), is_paused=True)
+            elif event["decision"] == "held":
+                self._begin(context, self._back_at(judge, step - 1), step)
             elif event["decision"] != "advance":
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"])
             elif step + 1 < len(self.release_run.spec.rollout.steps):
@@ -90,6 +93,7 @@ class ShiftTrafficOperator(ReleaseOperator):
         if release_run.stable is None:
             self._deploy_first(context, release_run)
             return
+        require_streams_read(self.parts)
         self._begin(context, CanaryJudge(release_run.spec.rollout.analysis), 0)
 
     def _begin(
@@ -131,6 +135,13 @@ class ShiftTrafficOperator(ReleaseOperator):
         )
         self._watch.go_on(self, context, judge, step, 0.0)
 
+    def _back_at(self, judge: CanaryJudge, step: int) -> CanaryJudge:
+        """Return the judge as it watches the step before one that could not begin; before the first one, as it is."""
+        if step >= 0:
+            planned = self.release_run.spec.rollout.steps[step]
+            judge.begin_step(planned.weight, planned.bake_s)
+        return judge
+
     def _deploy_first(self, context: Context, release_run: ReleaseRun) -> None:
         """Ask whether the version may go live, write that it shall, then let the trigger bring it up."""
         try:
@@ -143,7 +154,9 @@ class ShiftTrafficOperator(ReleaseOperator):
         )
         self.defer(
             trigger=FirstDeployTrigger(
-                release=release_run.model_dump(mode="json"), kubernetes_conn_id=self.kubernetes_conn_id
+                release=release_run.model_dump(mode="json"),
+                kubernetes_conn_id=self.kubernetes_conn_id,
+                aws_conn_id=self.aws_conn_id,
             ),
             method_name="deployed",
             timeout=timedelta(seconds=release_run.spec.rollout.ready_timeout_s + DEFER_GRACE_S),
@@ -169,8 +182,10 @@ class ShiftTrafficOperator(ReleaseOperator):
         )
 
     def deployed(self, context: Context, event: dict[str, Any]) -> None:
-        """Write down that the first version has all traffic."""
+        """Write down that the first version has all traffic; where it was held meanwhile, wait, and ask again."""
         with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
+            if event.get("held"):
+                self._deploy_first(context, self.release_run)
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
             self.record.append(WeightObserved(weight=100, traffic=event["traffic"]))

@@ -53,7 +53,8 @@ class ShowCandidateOperator(ReleaseOperator):
             self.log.info("no preview: %s", why)
             return {"candidate_url": "", "stable_url": "", "generation": armed_at}
         with recorded_stage(self.record, "preview"):
-            RaisePermit(self.store, release_run, self.parts.outbox).require(0)
+            permit = RaisePermit(self.store, release_run, self.parts.outbox)
+            permit.require(0)
             self.record.append(
                 WeightIntended(
                     weight=0,
@@ -68,7 +69,7 @@ class ShowCandidateOperator(ReleaseOperator):
                 force=release_run.force,
                 generation=armed_at,
             )
-            observed = LiveService(self.parts).reach(goal).observed
+            observed = LiveService(self.parts).reach(goal, permit=permit.to(0)).observed
             assert observed is not None  # noqa: S101  Done is only said of what exists
             self.record.append(
                 WeightObserved(weight=0, traffic=dict(observed.traffic), candidate_url=observed.candidate_url)

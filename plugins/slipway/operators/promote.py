@@ -74,20 +74,22 @@ class PromoteOperator(ReleaseOperator):
     def _promote(self, context: Context, judge: CanaryJudge, elapsed_s: float = 0.0) -> None:
         release_run, live = self.release_run, LiveService(self.parts)
         last = len(release_run.spec.rollout.steps) - 1
+        permit = RaisePermit(self.store, release_run, self.parts.outbox)
+        lease_holder = LeaseHolder(self.parts.lease, release_run, _STAGE, attempt_of(context))
         try:
-            RaisePermit(self.store, release_run, self.parts.outbox).require(100)
+            permit.require(100)
+            state = self.record.state()
+            if release_run.stable is None:
+                reached = live.reach(first_deploy(release_run), permit=permit.to(100))
+            else:
+                goal = Promote(release_run.storage_uri)
+                reached = live.reach(goal, lease_holder=lease_holder, permit=permit.to(100))
         except ReleaseHeldError as held:
             self.log.info("the promotion waits: %s", held)
             told = f"waits before the promotion. {held.found or held.what}"
             tell_release(context, release_run.model, release_run.version, told)
             self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)
-        state = self.record.state()
-        lease_holder = LeaseHolder(self.parts.lease, release_run, _STAGE, attempt_of(context))
-        try:
-            if release_run.stable is None:
-                reached = live.reach(first_deploy(release_run))
-            else:
-                reached = live.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
+            return
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
             told = "the promotion waits: a person has paused the canary"

@@ -39,8 +39,10 @@ from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.golden_intake import require_askable_golden_set
+from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.operators.lost_run import is_lost, release_of_run
 from slipway.page_addresses import release_page
 from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
@@ -52,6 +54,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.run_note import tell_release
 from slipway.traffic.reconciler import observe_service
+from slipway.traffic.streams.preflight import require_source_read
 from slipway.training_configs import require_stateless_source
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
@@ -116,6 +119,7 @@ class AdmitReleaseOperator(BaseOperator):
             )
             version = parse_version(params["version"])
             store = make_store(self.bucket, spec, self.aws_conn_id)
+            require_guarantees(store)
             landed_at = self._require_landed(store, spec, version)
             self._wait_while_held(store, spec, version, context, told)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
@@ -238,6 +242,8 @@ class AdmitReleaseOperator(BaseOperator):
         if state is not None:
             record.require_own(getattr(context.get("dag_run"), "run_after", None))
         stable = self._stable(spec)
+        if stable is not None:
+            require_source_read(store, spec, version, make_service(spec.rollout, self.kubernetes_conn_id))
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
             require_newer(spec.model, version, live=None if stable is None else stable.version)
@@ -315,6 +321,8 @@ class ConcludeReleaseOperator(ReleaseOperator):
 
         :raises RecordError: the record cannot be right. The model's lock was given back all the same.
         """
+        if self.wanted == "promoted" and is_lost(self.release):
+            self.release = release_of_run(context)
         release_run = self.release_run
         owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
         lock = model_lock(self.store, release_run.model, context)

@@ -15,6 +15,7 @@ from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.operators.lost_run import is_lost, release_of_run
 from slipway.registry.verification import require_published_repository
 from slipway.rollback_address import RollbackAddress
 from slipway.traffic.live_service import LiveService
@@ -69,7 +70,8 @@ class RestoreStableOperator(ReleaseOperator):
 
     Users go first, by what the InferenceService itself says: before its first patch this reads that object and nothing
     else. The record, the metrics and the rest of the release run come when users are safe. What is wrong with them
-    fails the task, loudly, and undoes nothing.
+    fails the task, loudly, and undoes nothing. Where the release run itself is gone from Airflow's database, the run's
+    parameters tell which version it is.
     """
 
     compares = False
@@ -78,6 +80,8 @@ class RestoreStableOperator(ReleaseOperator):
 
     def run(self, context: Context) -> None:
         """Take users off a canary under way; without one, only the record can tell whether there is anything to do."""
+        if is_lost(self.release):
+            self.release = release_of_run(context)
         address = self.parts.address
         rollback = Rollback(self.parts, self.parts.record_of_address, _why)
         observed = LiveService(self.parts).observe()
@@ -91,8 +95,8 @@ class RestoreStableOperator(ReleaseOperator):
             rollback.tidy_up(state)
         elif state.intended_weight is None or state.rollback_phase == "done":
             self.log.info("no user was led to this version; there is nothing to take back")
-        elif address.stable_uri:
-            rollback.take_back(RollBack(address.stable_uri, address.candidate_uri))
+        elif stable_uri := address.stable_uri or state.stable_storage_uri:
+            rollback.take_back(RollBack(stable_uri, address.candidate_uri))
         else:
             rollback.take_back(Withdraw(address.candidate_uri))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
@@ -15,7 +15,12 @@ from include.model_release.acts.requests import ADMIT_TASK_ID
 from include.model_release.admission import require_older, restore_refusal
 from include.model_release.admitted import require_consistent_stable
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
+from include.model_release.errors import (
+    ForeignChangeError,
+    InputMissingError,
+    SignedWithoutIdentityError,
+    StoreUnavailableError,
+)
 from include.model_release.identifiers import parse_version
 from include.model_release.raise_permission import Raise, raise_refusal
 from include.model_release.record.kinds import CandidateVerified, ReleaseStarted
@@ -23,10 +28,10 @@ from include.model_release.record.requirements import Requirements
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack
 from include.model_release.rollout.observation import STABLE_URI, Observed
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
+from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.airflow_run import model_lock, triggered_by
-from slipway.failures import airflow_failures
+from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.revalidation.live_look import LiveLook
@@ -37,9 +42,11 @@ from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.rollback_address import NamedService
 from slipway.run_note import tell_release
+from slipway.traffic.canary_end import CanaryEnd
 from slipway.traffic.live_service import LiveService
-from slipway.traffic.reconciler import observe_service, reconcile
+from slipway.traffic.reconciler import observe_service
 from slipway.traffic.rollback import Rollback
 
 if TYPE_CHECKING:
@@ -65,6 +72,10 @@ class NameRollbackOperator(BaseOperator):
     The version must be one that its record shows promoted, older than what is live unless ``newer`` says otherwise,
     and its bytes what was published. In an emergency the version before, which the InferenceService itself notes, is
     asked nothing: it has served until now, and the way back to it needs nothing that may be away.
+
+    A canary is ended from the namespace and the name of its InferenceService: ``namespace`` and ``inference_service``
+    where the run says them, else by the release file, be that wrong elsewhere. What is lacking besides (the file, the
+    lease) fails the task when users are off the candidate.
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
@@ -93,13 +104,19 @@ class NameRollbackOperator(BaseOperator):
         params = context["params"]
         with airflow_failures():
             require_known(params, ROLLBACK_PARAMETERS)
-            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+            named = NamedService.find(
+                Path(self.releases_dir),
+                str(params["model"]),
+                namespace=str(params.get("namespace") or ""),
+                inference_service=str(params.get("inference_service") or ""),
+            )
             if triggered_by(context) is None:
-                self._require_quiet(context, spec)
-            live, was_canary = self._end_canary(spec, str(params["reason"]))
-            _require_left(live, params.get("leave"))
+                self._require_quiet(context, named.required_spec)
+            live, was_canary, lacking = self._end_canary(named, str(params["reason"]))
             if was_canary and params.get("version") is None:
-                raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
+                _conclude_canary(live, lacking)
+            _require_left(live, params.get("leave"))
+            spec = self._spec(named, params)
             release_run = self._release_run(context, spec, live)
             tried = None
             if not is_noted_emergency(release_run, live, params):
@@ -126,29 +143,39 @@ class NameRollbackOperator(BaseOperator):
         if live.standing == "in_flight":
             raise AirflowSkipException(f"no person has asked for this rollback, and {live.why}")
 
-    def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
+    def _end_canary(self, named: NamedService, reason: str) -> tuple[Observed, bool, list[str]]:
         """Take all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
 
-        :returns: what is live then, and whether there was a canary.
+        :returns: what is live then, whether there was a canary, and what is lacking besides.
         """
-        rollout = spec.rollout
-        service = make_service(rollout, self.kubernetes_conn_id)
+        service = make_service(named, self.kubernetes_conn_id)
         observed = observe_service(service)
         if observed is None:
             raise InputMissingError(
-                f"there is no InferenceService {rollout.namespace}/{rollout.inference_service}",
+                f"there is no InferenceService {named.namespace}/{named.inference_service}",
                 expected="one with a version to go back from",
-                found="none",
-                remedy="release a version first",
+                found=f"none{'' if named.problem is None else f'; and {named.problem.in_short()}'}",
+                remedy="release a version first, or say `namespace` and `inference_service` where the release file "
+                "does not",
             )
+        _require_its_model(named, observed)
+        lacking = [] if named.problem is None else [f"the release file ({named.problem.in_short()})"]
         if observed.canary_percent is None:
-            return observed, False
-        leases = make_lease(rollout, self.kubernetes_conn_id)
-        while (lease := leases.get()) is not None and not lease.is_ended:
-            leases.end(lease, by=BY, reason=reason)
-        reached = reconcile(service, RollBack(observed.stable_uri), timeout_s=rollout.ready_timeout_s)
+            return observed, False, lacking
+        end = CanaryEnd(service, make_lease(named, self.kubernetes_conn_id), by=BY, reason=reason)
+        live = end.take_back(observed, timeout_s=named.ready_timeout_s)
         self.log.info("the canary of %s was ended", observed.storage_uri)
-        return reached.observed or observed, True
+        return live, True, lacking + end.lacking
+
+    def _spec(self, named: NamedService, params: Any) -> ReleaseSpec:
+        """Return the release file; in an emergency without a version its address will do.
+
+        :raises SlipwayError: what is wrong with it, where it is needed.
+        """
+        if named.problem is None or not params.get("emergency") or params.get("version") is not None:
+            return named.required_spec
+        self.log.warning("going on in an emergency without the release file: %s", named.problem)
+        return named.stand_in_spec()
 
     def _release_run(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseRun:
         target = self._target(spec, live, context["params"].get("version"))
@@ -309,6 +336,39 @@ class RollBackVersionOperator(ReleaseOperator):
         )
         if refusal is not None:
             raise refusal
+
+
+def _conclude_canary(live: Observed, lacking: Sequence[str]) -> NoReturn:
+    """End the run: the users are off the candidate, and nothing else was asked for.
+
+    :raises AirflowSkipException: all is done.
+    :raises PlainFailure: users are safe, and something is lacking that a person must see to.
+    """
+    told = f"the canary was ended; {live.storage_uri} has all traffic"
+    if lacking:
+        raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(lacking)}")
+    raise AirflowSkipException(told)
+
+
+def _require_its_model(named: NamedService, observed: Observed) -> None:
+    """Refuse an InferenceService that was not named by the model's release file and serves another model.
+
+    :raises InputMissingError: it does, or what it serves is no published version.
+    """
+    if named.is_certain:
+        return
+    try:
+        model, _ = parse_storage_uri(observed.storage_uri)
+    except ForeignChangeError:
+        model = ""
+    if model != named.model:
+        raise InputMissingError(
+            f"{named.namespace}/{named.inference_service} is not known to be the InferenceService of "
+            f"{named.model!r}",
+            expected=f"one that serves a version of {named.model!r}",
+            found=observed.storage_uri or "nothing",
+            remedy="say `namespace` and `inference_service`, or correct the release file",
+        )
 
 
 def _require_left(live: Observed, version: int | None) -> None:

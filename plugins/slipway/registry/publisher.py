@@ -160,9 +160,10 @@ class Publisher:
             origin = self._version(source, facts, facts.version_id, expected)
             if origin is not None:
                 return origin
-        if facts.size_bytes > SINGLE_COPY_LIMIT_BYTES:
-            # S3 has no condition for copies in parts: no other publisher may use this key.
-            safe = Origin(key=f"{safe.key}-{secrets.token_hex(8)}", parts=source.parts)
+        # Some stores replace an object by a copy whatever its If-None-Match says, and none has it for copies in
+        # parts: no other publisher may use this key.
+        parts = source.parts if facts.size_bytes > SINGLE_COPY_LIMIT_BYTES else None
+        safe = Origin(key=f"{safe.key}-{secrets.token_hex(8)}", parts=parts)
         return self._copied_aside(source.key, expected, safe)
 
     def _version(
@@ -180,14 +181,9 @@ class Publisher:
         return Origin(key=source.key, version_id=version_id)
 
     def _copied_aside(self, source: str, expected: FileEntry, safe: Origin) -> Origin:
-        """Copy a file to where nothing is ever replaced, unless it is there already."""
+        """Copy a file to where nobody else writes."""
         sha256 = self._store.copy(
-            source,
-            safe.key,
-            size_bytes=expected.size_bytes,
-            settings=self._aside,
-            only_new=True,
-            parts=safe.parts,
+            source, safe.key, size_bytes=expected.size_bytes, settings=self._aside, parts=safe.parts
         )
         if sha256 == expected.sha256:
             return safe

@@ -67,9 +67,8 @@ class ReleaseLock:
     """The object ``records/MODEL/active.json``.
 
     Every change is conditional: it is written if there is none (If-None-Match), taken over and deleted if it is still
-    what was read (If-Match). A store that ignores the condition of a DELETE leaves one gap: when the owner's run ends
-    between the read and the delete of its release, and another run takes the lock over in that moment, the
-    successor's lock is deleted. Nobody takes it over while Airflow says that the owner's run is under way.
+    what was read (If-Match). A store that takes these conditions and ignores them is refused at admission
+    (`slipway.hooks.s3_guarantees`): with it two runs would hold the lock.
 
     :param is_running: whether an owner's run is still under way; one that is not has died without concluding,
         and its lock is taken over.

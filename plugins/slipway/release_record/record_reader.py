@@ -91,8 +91,9 @@ class RecordReader:
 
     def started(self) -> bool:
         """Return whether there is any event. An object that stands for the folder is none, nor is another stray."""
-        # Events' keys begin with a digit; what sorts before the digits need not be looked at.
-        after, most = f"{self._prefix}/", 1
+        # Events' keys begin with a digit; what sorts before the digits need not be looked at. After two slashes
+        # SeaweedFS lists keys that do not exist.
+        after, most = f"{self._prefix}.~", 1
         while entries := self._store.entries(self._prefix, after=after, most=most):
             if any(True for _ in self._events_among(entries)):
                 return True

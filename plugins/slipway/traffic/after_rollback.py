@@ -1,7 +1,8 @@
 """Do users still reach the candidate after the route has said 0? Seen in the router's own counts, beside the rollback.
 
-The first reading is taken in a thread, while the rollback goes on: a metrics source that is slow, silent or hangs holds
-nothing up. The last one is waited for, for some seconds, when users have long been safe.
+Readings are taken in a thread, while the rollback goes on: a metrics source that is slow, silent or hangs holds
+nothing up. The last one is waited for, for some seconds, when users have long been safe; where the router knows the
+revision no longer by then, it is the newest one before.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class AfterRollback:
         self._metrics: MetricsSource | None = None
         self._revision = ""
         self._first: Reading | None = None
+        self._newest: Reading | None = None
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -82,6 +84,9 @@ class AfterRollback:
             if time.monotonic() > deadline:
                 break
             time.sleep(_POLL_S)
+        newest = self._newest
+        if first is not None and newest is not None and newest.at - first.at >= SHORTEST_S:
+            return self._counted(first, newest)
         return NO_DATA
 
     def _counted(self, first: Reading, now: Reading) -> RequestsAfter:
@@ -97,12 +102,12 @@ class AfterRollback:
         return seen
 
     def _look(self, metrics: MetricsSource, since: float) -> None:
-        """Take the first reading whose data are from after weight 0."""
+        """Keep the first reading whose data are from after weight 0, and the newest."""
         while not self._is_over.is_set():
             reading = self._read(metrics)
             if reading is not None and reading.at >= since:
-                self._first = reading
-                return
+                self._first = self._first or reading
+                self._newest = reading.remembering(self._newest or reading)
             self._is_over.wait(max(_POLL_S, metrics.interval_s))
 
     def _read(self, metrics: MetricsSource) -> Reading | None:

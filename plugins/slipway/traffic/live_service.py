@@ -13,6 +13,7 @@ from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
+from slipway.traffic.fresh_permission import both
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile
 
@@ -35,25 +36,39 @@ class LiveService:
         on_progress: Callable[[Reconciliation], None] | None = None,
         lease_holder: LeaseHolder | None = None,
         observed: Observed | None = None,
+        suffices: Callable[[Reconciliation], bool] | None = None,
+        permit: Callable[[], None] | None = None,
     ) -> Reconciliation:
         """Bring the InferenceService to a goal, at most as long as a revision may take to come up.
 
         :param on_progress: is told of what was done; None: it is logged.
         :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
         :param observed: what was observed a moment ago; None: observe first.
+        :param suffices: whether what is observed is enough, though the goal may not be reached.
+        :param permit: is asked before each patch, see `reconcile`; going back asks nobody.
         :raises CanaryPausedError: the canary is held, and a person has paused it.
         """
         service, timeout_s = self._parts.service, self._parts.address.ready_timeout_s
         on_progress = on_progress or tell
         if lease_holder is None:
-            return reconcile(service, goal, timeout_s=timeout_s, on_progress=on_progress, observed=observed)
+            return reconcile(
+                service,
+                goal,
+                timeout_s=timeout_s,
+                on_progress=on_progress,
+                observed=observed,
+                suffices=suffices,
+                permit=permit,
+            )
+        hold = lease_holder.keep_to_raise
         return reconcile(
             service,
             goal,
             timeout_s=timeout_s,
             on_progress=on_progress,
             observed=observed,
-            permit=lease_holder.keep_to_raise,
+            suffices=suffices,
+            permit=hold if permit is None else both(hold, permit),
             while_waiting=lease_holder.keep_if_due,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from include.model_release.errors import ReleaseHeldError, SlipwayError
@@ -24,15 +25,22 @@ log = logging.getLogger(__name__)
 class RaisePermit:
     """Asks on behalf of one release run.
 
-    "Could not be read" permits nothing.
+    "Could not be read" permits nothing. No answer is kept: each asking lists the record, the manifest and the freezes
+    anew, and reads again only what was not read before.
 
-    :param outbox: takes the notice that a raise is held.
+    :param outbox: takes the notice that a raise is held, which is written into the record too; None: nothing is
+        written, for who asks right before a patch and tells whoever waits.
     """
 
-    def __init__(self, store: ModelStoreHook, release_run: ReleaseRun, outbox: Outbox) -> None:
+    def __init__(self, store: ModelStoreHook, release_run: ReleaseRun, outbox: Outbox | None = None) -> None:
         self._store = store
         self._release_run = release_run
         self._outbox = outbox
+        self._record = ReleaseRecord(store, release_run.model, release_run.version, release_run.release_id)
+
+    def to(self, weight: int) -> Callable[[], None]:
+        """Return what asks for this weight, to be called right before each patch that raises it."""
+        return lambda: self.require(weight)
 
     def require(self, weight: int) -> None:
         """Return where the version may get `weight` percent of the traffic.
@@ -45,8 +53,7 @@ class RaisePermit:
             again. What a version has already, nobody holds back.
         :raises ReleaseNotNowError: the same, and the release file does not wait for it.
         """
-        release_run = self._release_run
-        record = ReleaseRecord(self._store, release_run.model, release_run.version, release_run.release_id)
+        release_run, record = self._release_run, self._record
         _, digest = ModelRegistry(self._store).require_with_digest(release_run.model, release_run.version)
         state = record.state()
         refusal = raise_refusal(Raise(release_run.release_id, weight, digest), state)
@@ -64,16 +71,18 @@ class RaisePermit:
             return
         what = f"the raise of version {state.version} of {state.model!r} to {weight} %"
         error = hold.error(what, refuse=rollout.on_hold == "refuse")
-        if isinstance(error, ReleaseHeldError):
-            self._note(record, state, weight, hold)
+        if isinstance(error, ReleaseHeldError) and self._outbox is not None:
+            self._note(self._outbox, record, state, weight, hold)
         raise error
 
-    def _note(self, record: ReleaseRecord, state: ReleaseState, weight: int, hold: Hold) -> None:
+    def _note(
+        self, outbox: Outbox, record: ReleaseRecord, state: ReleaseState, weight: int, hold: Hold
+    ) -> None:
         """Write and tell once what is waited for. What cannot be written changes nothing about the wait."""
         if hold.told == state.held:
             return
         now, release_id = datetime.now(UTC), record.release_id
-        self._outbox.tell(
+        outbox.tell(
             held_notice(state.model, state.version, hold, at=now, release_id=release_id, weight=weight)
         )
         try:

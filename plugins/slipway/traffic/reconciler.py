@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from include.model_release.errors import SlipwayError, SpecError
+from include.model_release.errors import ClusterUnavailableError, SlipwayError, SpecError, TimedOutError
 from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.rollout.knative_view import knative_service, revision_templates
 from include.model_release.rollout.next_action import (
     Create,
     Delete,
@@ -39,6 +43,7 @@ from include.model_release.rollout.reconciler import (
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
+from slipway.traffic.fresh_permission import RAISE_LIMIT_S, require_fresh
 
 POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.
@@ -50,15 +55,27 @@ def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | Non
 
     These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
-    :param behind: whether the Knative Service is wanted too, in Knative mode.
+    :param behind: whether the Knative Service and the revisions are wanted too, in Knative mode.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
-    if deployment_mode(service) != "Standard":
-        return observe(service, behind=hook.knative_service() if behind else None)
-    return observe(service, hook.routes(), hook.deployments())
+    if deployment_mode(service) == "Standard":
+        return observe(service, hook.routes(), hook.deployments())
+    return _observe_behind(hook, service) if behind else observe(service)
+
+
+def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
+    """Observe what KServe and Knative have made, too; where it cannot be read, the observation says why."""
+    observed = observe(service)
+    try:
+        behind = hook.knative_service()
+        made = hook.revisions(observed.named_revisions, observed.uid)
+    except ClusterUnavailableError as error:
+        return replace(observed, unseen=error.in_short())
+    service = knative_service(behind, observed.name, observed.uid)
+    return replace(observed, knative=service, revisions=revision_templates(made))
 
 
 def perform(
@@ -66,23 +83,27 @@ def perform(
     action: Create | Patch | Expose | Delete | Fallback,
     permit: Callable[[], None] | None = None,
     limit_s: float | None = None,
+    send_by_s: float = math.inf,
 ) -> bool:
     """Send one action to the cluster.
 
     :param permit: is asked before a patch, see `reconcile`.
     :param limit_s: when to give the answer to a patch up, see `Act`.
+    :param send_by_s: when whoever waits gives it up, by the monotonic clock; what needs a permission is not sent later.
     :returns: False where the object has changed since it was observed.
     :raises SpecError: no canary could ever work on what is to be created.
+    :raises TimedOutError: the permission took too long, so that nobody knows whether it still holds.
     """
     match action:
         case Patch():
-            if permit is not None:
-                permit()
-            return hook.patch(action.body, limit_s)
+            _require_permitted(permit, send_by_s)
+            return hook.patch(action.body, RAISE_LIMIT_S if permit and limit_s is None else limit_s)
         case Create():
             _require_possible(hook, action)
+            _require_permitted(permit, send_by_s)
             return hook.create(action.body)
         case Expose():
+            _require_permitted(permit, send_by_s)
             return hook.expose(action.body)
         case PatchRoutes():
             return hook.patch_routes(action)
@@ -90,6 +111,20 @@ def perform(
             return hook.patch_traffic(action)
         case Delete():
             return hook.delete(action.uid, action.resource_version)
+
+
+def _require_permitted(permit: Callable[[], None] | None, send_by_s: float) -> None:
+    """Ask for the permission, if the action needs one; the action is sent right after this."""
+    if permit is None:
+        return
+    require_fresh(permit)
+    if time.monotonic() > send_by_s:
+        raise TimedOutError(
+            "the permission to raise the weight came when nobody waited for it any more",
+            expected="an answer in time",
+            found=f"one that came {time.monotonic() - send_by_s:.1f} s late",
+            remedy="nothing was sent; it is asked again",
+        )
 
 
 def _require_possible(hook: KServeHook, action: Create) -> None:
@@ -125,14 +160,14 @@ def reconcile(
     not answer is raised at once: Airflow tries the task again.
 
     :param on_progress: is told of what was done, whenever its reason is a new one.
-    :param permit: is asked after the observation and before a patch; it raises where the goal may not be pursued any
-        more. Because the patch names the resourceVersion that was observed before, what happens after the asking is a
-        conflict.
+    :param permit: is asked for each patch anew, after the observation whose resourceVersion the patch names and right
+        before it is sent; it raises where the goal may not be pursued any more. Also for what is created.
     :param while_waiting: is called before each further observation.
     :param suffices: whether what is observed is enough, though the goal may not be reached.
     :param observed: what was observed a moment ago; None: observe first.
     :raises CanaryRefusedError: the candidate does not come up.
     :raises CanaryPausedError: `permit` found a pause.
+    :raises ReleaseHeldError: `permit` found a freeze, or that no release window is open.
     :raises UserError: the goal cannot be reached from what is there.
     :raises TransientError: the API did not answer.
     :raises TimedOutError: not reached within the limit.
@@ -198,6 +233,7 @@ async def reconcile_async(
 
     :param poll_s: between two observations; None: `POLL_INTERVAL_S`.
     :raises CanaryPausedError: `permit` found a pause.
+    :raises ReleaseHeldError: `permit` found a freeze, or that no release window is open.
     :raises TimedOutError: not reached within the limit.
     """
     limits = Limits(timeout_s, POLL_INTERVAL_S if poll_s is None else poll_s)
@@ -208,7 +244,10 @@ async def reconcile_async(
             case Observe():
                 return Saw(await calls.run(lambda: observe_service(hook, behind=step.behind)))
             case Act():
-                return Acted(await calls.run(lambda: perform(hook, step.action, permit, step.limit_s)))
+                send_by_s = time.monotonic() + calls.limit_s
+                return Acted(
+                    await calls.run(lambda: perform(hook, step.action, permit, step.limit_s, send_by_s))
+                )
             case Pause():
                 await asyncio.sleep(step.seconds)
                 if step.after is not None:

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 
 from include.model_release.record.kinds import RollbackPhase, RolledBack, StageFinished, StageStarted
 from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.next_action import RollBack, Withdraw
-from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.drain import Drained, told
+from include.model_release.rollout.next_action import Done, RollBack, Withdraw
+from include.model_release.rollout.observation import STABLE_REVISION, Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
 from slipway.release_record.record import ReleaseRecord
 from slipway.traffic.after_rollback import AfterRollback
+from slipway.traffic.drain import CandidateDrain, is_off
 from slipway.traffic.live_service import LiveService, tell
 from slipway.traffic.rollback_notes import RollbackNotes, Why
 
@@ -39,49 +41,43 @@ class Rollback:
         :param observed: what was observed of the InferenceService, if it was looked at.
         """
         stable_uri = goal.stable_uri if isinstance(goal, RollBack) else None
-        candidate_uri = self._parts.address.candidate_uri
         notes = RollbackNotes(self._open_record, stable_uri, self._why)
         notes.add(StageStarted(stage="roll_back"))
-        after = AfterRollback(self._parts.make_metrics)
-        candidate: str | None = None
-        weight_0_at: datetime | None = None
-
-        def on_progress(now: Reconciliation) -> None:
-            nonlocal candidate, weight_0_at
-            tell(now)
-            notes.add(RollbackPhase(phase=now.action.phase, detail=now.action.reason))
-            if now.observed is not None:
-                candidate = candidate or now.observed.revision_of(candidate_uri) or None
-            if weight_0_at is None and _is_off(now.observed, candidate):
-                weight_0_at = datetime.now(UTC)
-                if candidate is not None:
-                    after.begin(candidate, weight_0_at)
-            if weight_0_at is not None:
-                notes.write()
-
+        way = _WayBack(self._parts, notes)
         try:
-            self._live.conceal_candidate(self._live.reach(goal, on_progress, observed=observed).observed)
+            reached = way.go(self._live, goal, observed)
+            self._live.conceal_candidate(reached.observed)
         except BaseException as error:
+            notes.write()
+            if isinstance(error, Exception):  # a task that is told to end does not wait
+                way.tell_drain()
             reason = str(error) or type(error).__name__
             notes.add(StageFinished(stage="roll_back", outcome="failed", reason=reason))
             notes.write()
             raise
-        requests, errors = self._final_counts(candidate)
-        seen = after.end()
+        # Before its pods are ended: afterwards the router may know it no longer.
+        requests, errors = self._final_counts(way.candidate)
+        drained = way.tell_drain()
+        seen = way.after.end()
         notes.add(
             RolledBack(
                 stable_storage_uri=stable_uri,
                 candidate_requests=requests,
                 candidate_errors=errors,
-                weight_0_at=weight_0_at or datetime.now(UTC),
+                weight_0_at=way.weight_0_at or datetime.now(UTC),
                 requests_after_weight_0=None if seen is None else seen.requests,
                 seconds_after_weight_0=None if seen is None else round(seen.seconds, 3),
+                drained=None if drained is None else drained.how,
+                drain_seconds=None if drained is None else round(drained.seconds, 3),
+                open_requests=None if drained is None else drained.active,
             )
         )
         notes.add(StageFinished(stage="roll_back", outcome="passed"))
         notes.write()
-        self._live.leave_lease()
-        notes.finish()
+        try:
+            self._live.leave_lease()
+        finally:
+            notes.finish()
 
     def tidy_up(self, state: ReleaseState) -> None:
         """Do what a task that died right after writing how the release ended has not come to do."""
@@ -101,9 +97,76 @@ class Rollback:
         return counters.requests, counters.errors
 
 
-def _is_off(observed: Observed | None, candidate: str | None) -> bool:
-    """Whether it was seen that no user is on the candidate; what cannot be seen is not so."""
-    if observed is None:
-        return True
-    is_seen = candidate is not None and observed.traffic_current and bool(observed.traffic)
-    return is_seen and observed.share(candidate or "") == 0
+class _WayBack:
+    """The way of one rollback: no new request to the candidate, then nobody on it, beside the good version's return."""
+
+    def __init__(self, parts: ReleaseContext, notes: RollbackNotes) -> None:
+        self._address = parts.address
+        self._notes = notes
+        self.after = AfterRollback(parts.make_metrics)
+        self._drain = drain_of(parts)
+        self._told = ""
+        self._had_users: bool | None = None
+        self.candidate: str | None = None
+        self.weight_0_at: datetime | None = None
+
+    def go(
+        self, live: LiveService, goal: RollBack | Withdraw, observed: Observed | None = None
+    ) -> Reconciliation:
+        """Reach the goal. In Standard mode the next action would remove the candidate: first it is drained."""
+        self._look_at(observed)
+        if isinstance(goal, Withdraw) or self._had_users is False:
+            return live.reach(goal, self._on_progress, observed=observed)
+        first = live.reach(goal, self._on_progress, observed=observed, suffices=self._is_off)
+        if isinstance(first.action, Done):
+            return first
+        if first.observed is not None and first.observed.dialect == "Standard":
+            self._drain.wait_until_removable()
+        return live.reach(goal, self._on_progress)
+
+    def tell_drain(self) -> Drained | None:
+        """Wait until nobody is on the candidate, or nobody can tell, and note which; None: nobody has looked."""
+        drained = self._drain.end()
+        if drained is not None:
+            self._notes.add(RollbackPhase(phase="drain", detail=told(drained)))
+        return drained
+
+    def _is_off(self, last: Reconciliation) -> bool:
+        self._look_at(last.observed)
+        return is_off(last.observed, self.candidate or "")
+
+    def _look_at(self, observed: Observed | None) -> None:
+        if observed is None:
+            return
+        if self._had_users is None:
+            self._had_users = not (observed.is_preview or observed.is_start)
+        found = observed.revision_of(self._address.candidate_uri)
+        # Before Knative has made the candidate's revision the newest one is the stable one.
+        is_stable = observed.dialect == "Knative" and found == observed.annotation(STABLE_REVISION)
+        if found and not is_stable:
+            self.candidate = self.candidate or found
+
+    def _on_progress(self, now: Reconciliation) -> None:
+        if now.action.reason != self._told:
+            self._told = now.action.reason
+            tell(now)
+            self._notes.add(RollbackPhase(phase=now.action.phase, detail=now.action.reason))
+        self._look_at(now.observed)
+        if self.weight_0_at is None and is_off(now.observed, self.candidate or ""):
+            self.weight_0_at = datetime.now(UTC)
+            if self.candidate is not None:
+                self.after.begin(self.candidate, self.weight_0_at)
+                if self._had_users:
+                    self._drain.begin(self.candidate, self.weight_0_at)
+        if self.weight_0_at is not None:
+            self._notes.write()
+
+
+def drain_of(parts: ReleaseContext) -> CandidateDrain:
+    """Return what watches the candidate of a release from weight 0 on."""
+    return CandidateDrain(
+        lambda: parts.make_service().sharing_client_of(parts.service),
+        parts.make_metrics,
+        candidate_uri=parts.address.candidate_uri,
+        drain_s=parts.address.drain_s,
+    )

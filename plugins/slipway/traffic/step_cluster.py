@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from include.model_release.errors import (
     CanaryPausedError,
@@ -22,10 +22,15 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     next_action,
 )
+from include.model_release.rollout.reconciler import Reconciliation
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
+from slipway.release_context import make_store
 from slipway.release_run import ReleaseRun
+from slipway.traffic.candidate_pods import CandidatePods
+from slipway.traffic.fresh_permission import both
 from slipway.traffic.lease_holder import LeaseHolder
+from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import observe_service, reconcile_async
 
 log = logging.getLogger(__name__)
@@ -34,6 +39,8 @@ log = logging.getLogger(__name__)
 _CALL_LIMIT_S = 30.0
 # Between two looks for the end of a pause before the first percent.
 PAUSED_POLL_S = 3.0
+# One request to the object store while a raise waits for it.
+_STORE_TIMEOUT_S = 2.0
 
 
 class CanaryCluster:
@@ -44,6 +51,8 @@ class CanaryCluster:
 
     :param step: index of the step, and `weight` its percent.
     :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
+    :param permit: raises unless the version may get that many percent now; asked right before each patch that raises.
+        None: the release's record, in the bucket as Airflow's default connection reaches it.
     """
 
     def __init__(
@@ -55,16 +64,19 @@ class CanaryCluster:
         service: KServeHook,
         lease_holder: LeaseHolder,
         generation: int | None = None,
+        permit: Callable[[int], None] | None = None,
     ) -> None:
         self._release_run = release_run
         self._step, self._weight = step, weight
         self._service, self._lease_holder = service, lease_holder
         self._generation = generation
+        self._permit = permit or _permit_of_record(release_run)
         self._calls = BlockingCalls("the cluster's API", _CALL_LIMIT_S)
         self._asking: asyncio.Task[None] | None = None
         self._look_wanted = self._renewal_wanted = False
         self._has_answered = True
         self.urls: Mapping[str, str] = {}
+        self.pods = CandidatePods(service, weight)
 
     @property
     def paused(self) -> str:
@@ -81,6 +93,8 @@ class CanaryCluster:
 
         :raises CanaryPausedError: the canary has users, and shall stay where it is.
         :raises CanaryEndedError: somebody ended the canary.
+        :raises ReleaseHeldError: there is a freeze, or no release window is open.
+        :raises RaiseRefusedError: the record does not permit the weight, or not any more.
         """
         told = ""
         while True:
@@ -100,24 +114,30 @@ class CanaryCluster:
                 raise
 
     async def _reach_weight(self) -> Observed:
-        hold = self._lease_holder.keep_to_raise
+        raise_hold = self._lease_holder.keep_to_raise
         if self._step == 0:
-            # A task that is run again may find more users there than the first step gives: they are taken back first,
-            # also from a canary that is paused.
-            hold = (
-                self._lease_holder.take if await self._has_more_users() else self._lease_holder.take_to_raise
-            )
-        reached = await reconcile_async(
+            raise_hold = self._lease_holder.take_to_raise
+            if await self._has_more_users():
+                # A task that is run again may find more users there than the first step gives: they are taken back
+                # first, also from a canary that is paused, and nobody is asked for that.
+                await self._reconcile(permit=self._lease_holder.take, suffices=self._has_no_more_users)
+        reached = await self._reconcile(permit=both(raise_hold, lambda: self._permit(self._weight)))
+        assert reached.observed is not None  # noqa: S101  Done is only said of what exists
+        self.urls = reached.observed.urls
+        return reached.observed
+
+    async def _reconcile(
+        self, permit: Callable[[], None], suffices: Callable[[Reconciliation], bool] | None = None
+    ) -> Reconciliation:
+        return await reconcile_async(
             self._calls,
             self._service,
             self._goal(),
             timeout_s=self._release_run.spec.rollout.ready_timeout_s,
-            permit=hold,
+            permit=permit,
             while_waiting=self._keep_while_booting,
+            suffices=suffices,
         )
-        assert reached.observed is not None  # noqa: S101  Done is only said of what exists
-        self.urls = reached.observed.urls
-        return reached.observed
 
     async def _has_more_users(self) -> bool:
         try:
@@ -125,6 +145,10 @@ class CanaryCluster:
         except TransientError:
             return False
         return observed is not None and (observed.canary_percent or 0) > self._weight
+
+    def _has_no_more_users(self, seen: Reconciliation) -> bool:
+        """Return whether a patch could only raise the candidate's share from here on."""
+        return seen.observed is None or (seen.observed.canary_percent or 0) <= self._weight
 
     def _goal(self) -> Goal:
         release_run = self._release_run
@@ -218,3 +242,9 @@ class CanaryCluster:
         """Wait for no answer any more."""
         if self._asking is not None and not self._asking.cancel() and not self._asking.cancelled():
             self._asking.exception()
+
+
+def _permit_of_record(release_run: ReleaseRun) -> Callable[[int], None]:
+    """Return what asks the release's record, in the bucket as Airflow's default connection reaches it."""
+    store = make_store(release_run.bucket, release_run.spec, "aws_default", answer_limit_s=_STORE_TIMEOUT_S)
+    return RaisePermit(store, release_run).require

@@ -17,7 +17,13 @@ from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.log_lines import step_line, window_line
 from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
 from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from include.model_release.errors import (
+    CanaryEndedError,
+    CanaryPausedError,
+    ReleaseHeldError,
+    SlipwayError,
+)
+from include.model_release.metrics.queries import release_visibility
 from include.model_release.metrics.samples import Window
 from include.model_release.read_model.live_fold import Watched
 from include.model_release.record.events import PendingEvent
@@ -39,6 +45,7 @@ from slipway.traffic.window_reader import WindowReader
 
 if TYPE_CHECKING:
     from slipway.traffic.golden_replay import GoldenReplay
+    from slipway.traffic.streams.probes import StreamProbes
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +59,7 @@ SAVE_LIMIT_AFTER_ROLLBACK_S = 5.0
 # A metrics source has its own limit, within which it says what is wrong.
 _SPARE_S = 2.0
 
-StepEnd = Decision | Literal["paused"]
+StepEnd = Decision | Literal["paused", "held"]
 
 
 class StepWatch:
@@ -77,6 +84,7 @@ class StepWatch:
         metrics: MetricsSource,
         journal: JournalKeeper,
         replay: GoldenReplay,
+        streams: StreamProbes,
         live: LiveTeller,
         hold: bool = False,
         until_resumed: bool = False,
@@ -84,6 +92,7 @@ class StepWatch:
         self._release_run = release_run
         self._plan, self._step, self._number = plan, plan.steps[step], step
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
+        self._streams = streams
         self._live, self._hold, self._until_resumed = live, hold, until_resumed
         self._reader = WindowReader(
             metrics,
@@ -100,8 +109,9 @@ class StepWatch:
     async def run(self) -> StepEnd:
         """Watch until the step is decided, or until it is time to report.
 
-        :return: ``continue`` to report, ``paused`` where the step's weight may not be given now; anything else ends the
-            step. After ``roll_back`` the weight is 0 already, unless the cluster could not be brought to it.
+        :return: ``continue`` to report, ``paused`` where a person does not want the step's weight to be given now,
+            ``held`` where a freeze or a release window does not; anything else ends the step. After ``roll_back`` the
+            weight is 0 already, unless the cluster could not be brought to it.
         """
         await self._go_on()
         await self._shield.prepare()
@@ -110,10 +120,14 @@ class StepWatch:
         except CanaryPausedError as paused:
             log.info("the step waits: %s", paused.in_short())
             return "paused"
+        except ReleaseHeldError as held:
+            log.info("the step waits: %s", held)
+            return "held"
         except CanaryEndedError as ended:
             decision, reason, by = "roll_back", ended.found or ended.what, self._cluster.ended_by
         finally:
             self._cluster.stop()
+            self._streams.stop()
         if decision == "roll_back":
             await self._take_back(reason, by)
         return decision
@@ -130,6 +144,8 @@ class StepWatch:
         self._candidate = observed.revision_of(self._release_run.storage_uri)
         self._seen_weight = observed.traffic.get(self._candidate)
         self._reader.begin(self._stable, self._candidate)
+        await self._cluster.pods.begin(self._candidate)
+        self._streams.begin(self._own_urls)
         if self.elapsed_s == 0:
             plan, step = self._plan, self._step
             steps, seen = len(plan.steps), self._seen_weight
@@ -169,14 +185,20 @@ class StepWatch:
     async def _go_on(self) -> None:
         """Take over what an earlier watch saved: all of it if it was this one, else only its last reading."""
         saved = await self._journal.load()
-        if saved is not None and saved.watch == self._name:
-            self._take_over(saved)
-        elif saved is not None:
-            self._reader.readings = saved.readings
+        if saved is None:
+            return
+        try:
+            if saved.watch == self._name:
+                self._take_over(saved)
+            else:
+                self._reader.readings = saved.readings
+        except SlipwayError as error:
+            log.warning("the canary's journal holds no judge, the step is watched anew: %s", error)
 
     def _take_over(self, state: WatchState) -> None:
-        self._name = state.watch
         self.judge = CanaryJudge.from_json(state.judge)
+        self.judge.not_seen = release_visibility(self._release_run.spec).unseen
+        self._name = state.watch
         self.elapsed_s = state.elapsed_s
         self.events = list(state.events)
         self._reader.readings = state.readings
@@ -196,8 +218,13 @@ class StepWatch:
         verdict = self.judge.standing()
         while True:
             window, replaying = await self._windows(verdict)
+            window = None if window is None else await self._cluster.pods.marked(window)
             # Time in which nobody watched is no time of the bake.
             self.elapsed_s += 0.0 if window is None else window.seconds
+            # First, so that the window of users, or that it gave no data, has the last word.
+            streamed = self._streams.take((self._stable, self._candidate))
+            if streamed is not None:
+                self._judged(await self._cluster.pods.marked(streamed))
             verdict = self._judged(window)
             if replaying is not None:
                 verdict = await self._with_replayed(replaying, verdict, window)
@@ -215,6 +242,8 @@ class StepWatch:
             # The answer may tell of a pause, which stops the one end, or of its end, which is another.
             decision, resumed = self._decide(verdict), self._until_resumed and not self._cluster.paused
             if decision == "continue" and not resumed and time.monotonic() < report_at:
+                continue
+            if decision == "advance" and not await self._streams.is_known(ANSWER_LIMIT_S):
                 continue
             if await self._journal.is_saved(ANSWER_LIMIT_S):
                 return decision, verdict
@@ -261,9 +290,7 @@ class StepWatch:
         if not wants_golden_replay(verdict, self.elapsed_s, self._step, self._plan, held=self._is_held):
             return await self._reader.window(), None
         over = asyncio.Event()
-        stable_url, candidate_url = (
-            self._cluster.urls.get(one, "") for one in (self._stable, self._candidate)
-        )
+        stable_url, candidate_url = self._own_urls()
         replaying = asyncio.create_task(self._replay.run(stable_url, candidate_url, over))
         try:
             window = await self._reader.window()
@@ -272,6 +299,10 @@ class StepWatch:
             raise
         over.set()
         return window, replaying
+
+    def _own_urls(self) -> tuple[str, str]:
+        """Return the URLs that lead to stable and to the candidate alone, "" where there is none."""
+        return self._cluster.urls.get(self._stable, ""), self._cluster.urls.get(self._candidate, "")
 
     def _judged(self, window: Window | None) -> Verdict:
         """Let the judge look at the window, and tell the record all it takes to judge it again.
@@ -283,6 +314,7 @@ class StepWatch:
         verdict = (
             judge.observe_failure(self._reader.no_data_reason) if window is None else judge.observe(window)
         )
+        verdict = self._streams.explained(verdict)
         totals, more = verdict.statistics.canary, judge.unjudged
         self._tell(
             WindowJudged(

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from include.model_release.bucket_layout import watch_journal_key
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.ingress import IngressHook
 from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_context import Connections, ReleaseContext
-from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
+from slipway.release_run import ReleaseRun
+from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchOwner, WatchState
 from slipway.traffic.lease_holder import LeaseHolder
+from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
-from slipway.triggers.timing import Pace
-
-# Of one request about the watch's journal.
-STORE_TIMEOUT_S = 2.0
+from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
 
 
 class Seen(dict[str, Any]):
@@ -34,9 +34,9 @@ class CanaryStepTrigger(BaseTrigger):
     """Brings the candidate to one weight, watches it there and judges each window.
 
     Yields one event, a mapping: ``decision`` (what the plan says to do now; ``continue`` reports what was seen so
-    far; ``paused`` could not give the step's weight; ``failed`` comes with an error), ``judge`` (the judge's state),
-    ``elapsed_s`` (in this step), ``events`` (for the record: ``kind``, ``at``, ``data``) and ``error``
-    (`SlipwayError.to_dict()` or None).
+    far; ``paused`` and ``held`` could not give the step's weight; ``failed`` comes with an error), ``judge`` (the
+    judge's state), ``elapsed_s`` (in this step), ``events`` (for the record: ``kind``, ``at``, ``data``) and
+    ``error`` (`SlipwayError.to_dict()` or None).
 
     A verdict against the candidate is carried out before it is told: the trigger itself takes the weight to 0, so
     that no user waits for a worker. Everything it does follows from what it observes; two of it do no harm.
@@ -125,9 +125,25 @@ class CanaryStepTrigger(BaseTrigger):
         """A person has stopped the task: users come first, the rest of the rollback is the teardown's."""
         await (self._running or self._watch()).shield()
 
+    def _permit(self, parts: ReleaseContext) -> Callable[[int], None]:
+        """Return what is asked right before each patch that raises the weight."""
+        return RaisePermit(parts.make_store(STORE_TIMEOUT_S), parts.release_run).require
+
+    def _owner(self, release_run: ReleaseRun) -> WatchOwner:
+        """Return whose watch this is."""
+        return WatchOwner(
+            release_id=release_run.release_id,
+            model=release_run.model,
+            version=release_run.version,
+            stage=self.stage,
+            attempt=self.attempt,
+            step=self.step,
+        )
+
     def _watch(self) -> StepWatch:
         # Its HTTP client reads the machine's certificates when it is imported: parsing a DAG need not wait for that.
         from slipway.traffic.golden_replay import GoldenReplay
+        from slipway.traffic.streams.probes import StreamProbes
 
         parts = ReleaseContext(
             self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id, self.metrics_conn_id)
@@ -135,8 +151,9 @@ class CanaryStepTrigger(BaseTrigger):
         release_run = parts.release_run
         plan = release_run.spec.rollout.plan
         journal = CanaryJournal(
-            parts.make_store(STORE_TIMEOUT_S), f"{release_run.evidence_prefix}canary-watch.json"
+            parts.make_store(STORE_TIMEOUT_S), watch_journal_key(release_run.model), self._owner(release_run)
         )
+        metrics = parts.make_metrics()
         return StepWatch(
             release_run,
             plan,
@@ -149,11 +166,13 @@ class CanaryStepTrigger(BaseTrigger):
                 service=parts.service,
                 lease_holder=LeaseHolder(parts.lease, release_run, self.stage, self.attempt),
                 generation=self.generation,
+                permit=self._permit(parts),
             ),
             shield=CanaryShield(release_run, parts.make_service()),
-            metrics=parts.make_metrics(),
+            metrics=metrics,
             journal=JournalKeeper(journal),
             replay=GoldenReplay(release_run, parts.registry, IngressHook()),
+            streams=StreamProbes(release_run, parts.registry, IngressHook(), metrics),
             live=LiveTeller(LiveObject(parts.make_store(STORE_TIMEOUT_S), plan)),
             hold=self.hold,
             until_resumed=self.until_resumed,

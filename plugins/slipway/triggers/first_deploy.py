@@ -7,11 +7,12 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.errors import SlipwayError
+from include.model_release.errors import ReleaseHeldError, SlipwayError
 from slipway.blocking_calls import BlockingCalls
 from slipway.release_context import Connections, ReleaseContext
+from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy, reconcile_async
-from slipway.triggers.timing import Pace
+from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
 
 # A server takes seconds to come up, and nobody serves users better for seeing it sooner.
 POLL_S = 1.0
@@ -24,28 +25,39 @@ class FirstDeployTrigger(BaseTrigger):
 
     What it does follows from what it observes, so a triggerer that takes it over simply goes on.
 
-    Yields one event: ``traffic`` (percent by revision) and ``error`` (`SlipwayError.to_dict()` or None).
+    It is asked whether the version may go live right before the InferenceService is created or changed.
+
+    Yields one event: ``traffic`` (percent by revision), ``error`` (`SlipwayError.to_dict()` or None) and ``held``
+    (whether a freeze or a closed release window kept it from beginning).
 
     :param release: the `ReleaseRun` as a mapping.
     """
 
-    def __init__(self, *, release: dict[str, Any], kubernetes_conn_id: str) -> None:
+    def __init__(
+        self, *, release: dict[str, Any], kubernetes_conn_id: str, aws_conn_id: str = "aws_default"
+    ) -> None:
         super().__init__()
         self.release = release
         self.kubernetes_conn_id = kubernetes_conn_id
+        self.aws_conn_id = aws_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what the triggerer needs to make this trigger again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
-            {"release": self.release, "kubernetes_conn_id": self.kubernetes_conn_id},
+            {
+                "release": self.release,
+                "kubernetes_conn_id": self.kubernetes_conn_id,
+                "aws_conn_id": self.aws_conn_id,
+            },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look and act in a thread, since the Kubernetes client blocks; between two looks it holds none."""
         pace = Pace()
-        parts = ReleaseContext(self.release, Connections(kubernetes=self.kubernetes_conn_id))
-        event: dict[str, Any] = {"traffic": {}, "error": None}
+        parts = ReleaseContext(self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id))
+        permit = RaisePermit(parts.make_store(STORE_TIMEOUT_S), parts.release_run)
+        event: dict[str, Any] = {"traffic": {}, "error": None, "held": False}
         try:
             reached = await reconcile_async(
                 BlockingCalls("the cluster's API", _CALL_LIMIT_S),
@@ -53,7 +65,10 @@ class FirstDeployTrigger(BaseTrigger):
                 first_deploy(parts.release_run),
                 timeout_s=parts.release_run.spec.rollout.ready_timeout_s,
                 poll_s=POLL_S,
+                permit=permit.to(100),
             )
+        except ReleaseHeldError as held:
+            event["held"], event["error"] = True, held.to_dict()
         except SlipwayError as error:
             event["error"] = error.to_dict()
         else:

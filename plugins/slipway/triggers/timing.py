@@ -1,4 +1,4 @@
-"""How soon a trigger may fire."""
+"""How soon a trigger may fire, and how long it waits for the object store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 
 # An event that comes before Airflow has seen the task's process end makes it take the task for dead.
 SHORTEST_S = 3.0
+# Of one request to the object store, by who watches users or is about to raise a weight.
+STORE_TIMEOUT_S = 2.0
 
 
 class Pace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +15,10 @@ from include.model_release.publishing.manifest import FileEntry, Manifest, Prove
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.store.connections import aws_connection, make_bucket
+from tests.support.store.lane import DIFFERENCES
 from tests.support.store.moto_server import moto_server
 from tests.support.store.publication import Publication
+from tests.support.store.real_servers import SERVERS
 
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook
@@ -25,10 +28,23 @@ if TYPE_CHECKING:
 _bucket_numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with the reason, what a real server does otherwise."""
+    differences = DIFFERENCES.get(os.environ.get("SLIPWAY_TEST_STORE", ""), {})
+    for item in items:
+        if (reason := differences.get(getattr(item, "originalname", item.name))) is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(scope="session")
-def s3_endpoint() -> Iterator[str]:
-    """The address of moto's server; its conditional writes are made atomic, as S3's are."""
-    with moto_server() as endpoint:
+def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of moto's server; its conditional writes are made atomic, as S3's are.
+
+    With SLIPWAY_TEST_STORE=seaweedfs or versitygw it is a real server (`make store-test`).
+    """
+    name = os.environ.get("SLIPWAY_TEST_STORE", "")
+    server = SERVERS[name](tmp_path_factory.mktemp(name)) if name else moto_server()
+    with server as endpoint:
         yield endpoint
 
 
@@ -69,7 +85,10 @@ def prepare_version(store: ModelStoreHook) -> Callable[..., Publication]:
     from slipway.registry.registry import StoredSource
 
     def prepare(
-        version: int = 1, model: bytes = b"an onnx model", config: bytes = b"name", weight_files: int = 0
+        version: int = 1,
+        model: bytes = b"an onnx model",
+        config: bytes = b'name: "digits"',
+        weight_files: int = 0,
     ) -> Publication:
         contents = {"model.onnx": model, **{f"weights.{n}": bytes([n]) for n in range(weight_files)}}
         golden = f"incoming/digits/{version}/golden.npz"

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from slipway.traffic.checkpoint import WatchState
 
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.rollout.drain import ServingPod
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
+from include.model_release.rollout.pod_disruption import PodState, pod_states
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 
@@ -35,6 +38,13 @@ class ServiceDouble:
         self.patches: list[dict[str, Any]] = []
         self.conflicts = 0
         self.away = False
+        self.pods: list[dict[str, Any]] | None = []
+
+    def pod_states(self, revision: str) -> tuple[PodState, ...]:
+        """Reads the candidate's pods; None in place of them: they cannot be read."""
+        if self.pods is None:
+            raise ClusterUnavailableError("pods cannot be read")
+        return pod_states(self.pods, revision)
 
     def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""
@@ -49,6 +59,10 @@ class ServiceDouble:
         """Reads the Knative Service."""
         return None if self.model is None else self.model.knative_service()
 
+    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
+        """Reads revisions."""
+        return [] if self.model is None else self.model.revision_objects(names)
+
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""
         self.model = KnativeModel()
@@ -59,6 +73,22 @@ class ServiceDouble:
         """Deletes it."""
         self.model = None
         return True
+
+    def sharing_client_of(self, other: ServiceDouble) -> ServiceDouble:
+        """There is one client."""
+        return self
+
+    def pods(self) -> tuple[ServingPod, ...]:
+        """The pods: a revision without users has none, as if each were scaled to zero at once."""
+        if self.model is None:
+            return ()
+        traffic = self.model.as_object()["status"]["components"]["predictor"].get("traffic", [])
+        names = {one["revisionName"] for one in traffic if one.get("percent")}
+        return tuple(ServingPod(f"{name}-pod", f"{name}-uid", name) for name in sorted(names))
+
+    def end_pod(self, pod: ServingPod, grace_s: int) -> bool:
+        """No pod stays for long enough."""
+        raise AssertionError(f"{pod.name} has users")
 
     def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches, unless a conflict is due."""
@@ -164,6 +194,46 @@ class LeaseDouble:
         assert self.lease is not None
         self.lease = replace(self.lease, ended_by=by, ended_reason=reason)
         return self.lease
+
+
+class StreamsDouble:
+    """Answers as `StreamProbes` does: each window has these (requests, errors); without them nothing is streamed.
+
+    While `is_told` is off it is not known whether the model is asked over streams.
+    """
+
+    def __init__(
+        self, stable: tuple[int, int] | None = None, candidate: tuple[int, int] = (20, 0), obstacle: str = ""
+    ) -> None:
+        self.counts = None if stable is None else (stable, candidate)
+        self.obstacle = obstacle
+        self.is_told = True
+        self.urls: list[tuple[str, str]] = []
+        self.is_stopped = False
+
+    def begin(self, urls: Callable[[], tuple[str, str]]) -> None:
+        """Note where it would ask."""
+        self.urls.append(urls())
+
+    def take(self, revisions: Iterable[str] = ()) -> Window | None:
+        """Return the same window again and again."""
+        if self.counts is None:
+            return None
+        stable, candidate = self.counts
+        return Window(0.05, Sample(*stable), Sample(*candidate), "stream")
+
+    async def is_known(self, limit_s: float) -> bool:
+        """Say at once."""
+        return self.is_told
+
+    def explained(self, verdict: Verdict) -> Verdict:
+        """Add the obstacle."""
+        told = f"{verdict.reason} {self.obstacle}" if self.obstacle else verdict.reason
+        return replace(verdict, reason=told)
+
+    def stop(self) -> None:
+        """Note it."""
+        self.is_stopped = True
 
 
 class ReplayDouble:

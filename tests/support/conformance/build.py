@@ -144,6 +144,10 @@ MONITORING = WrapperModule(
         ),
     ),
 )
+# A real S3 server: another lane's (tests/stores).
+VERSITYGW = WrapperModule(
+    "versitygw", "github.com/versity/versitygw", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}
+)
 WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE, MONITORING)
 
 
@@ -279,7 +283,7 @@ def _timed(what: str, say: Callable[[str], None]) -> Iterator[None]:
 def main(names: Sequence[str] = ()) -> int:
     """Build what is missing of the modules with these names, or of the conformance lane's; return an exit code."""
     began_s = time.monotonic()
-    known = {wrapper.name: wrapper for wrapper in (*WRAPPER_MODULES, NODE)}
+    known = {wrapper.name: wrapper for wrapper in (*WRAPPER_MODULES, NODE, VERSITYGW)}
     wrappers = [known[name] for name in names] or WRAPPER_MODULES
     try:
         missing = [wrapper.name for wrapper in wrappers if built(wrapper) is None]

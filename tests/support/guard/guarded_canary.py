@@ -23,6 +23,7 @@ from include.model_release.rollout.next_action import (
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.knative import machine as knative
+from include.sandbox.kserve.knative.service import knative_service, revisions
 from include.sandbox.kserve.knative.status import status_of
 
 NAMESPACE, NAME, RELEASE = "models", "digits", "digits-3"
@@ -39,6 +40,12 @@ class KnativeController:
     def __init__(self) -> None:
         self._predictor = knative.Predictor()
         self._routed: tuple[knative.Target, ...] = ()
+
+    def behind(self, service: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The Knative Service and its revisions."""
+        is_routed = self._routed == self._predictor.traffic
+        found = knative_service(self._predictor, service, is_routed=is_routed)
+        return found, revisions(self._predictor, service)
 
     def status(self, service: Mapping[str, Any], *, ingress_is_alive: bool = True) -> dict[str, Any]:
         """Take note of the spec, and return the status that follows; users are led on by an ingress that is alive."""
@@ -132,8 +139,15 @@ class GuardedCanary:
     # --- what is there ---
 
     def observed(self, name: str = NAME) -> Observed:
-        """The InferenceService."""
-        return observe(self.store.get(SERVICES, NAMESPACE, name))
+        """The InferenceService, and what lies behind it."""
+        service = self.store.get(SERVICES, NAMESPACE, name)
+        found, made = self.behind(service)
+        return observe(service, behind=found, revisions=made)
+
+    def behind(self, service: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+        """The Knative Service of an InferenceService and its revisions, once KServe has made any."""
+        controller = self._controllers.get(service["metadata"]["uid"])
+        return (None, []) if controller is None else controller.behind(service)
 
     def lease(self) -> Lease | None:
         """The lease."""
@@ -219,8 +233,17 @@ class StoreCluster:
         """A merge patch of the store's object."""
         return self._write("patch_service", SERVICES, namespace, name, body)
 
-    def knative_service(self, namespace: str, name: str) -> None:
-        """There is none."""
+    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """There is none for whoever would write its traffic."""
+        return None
+
+    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """As KServe and Knative have made it."""
+        for service in self._world.store.list(SERVICES):
+            for one in self._world.behind(service)[1]:
+                if one["metadata"]["name"] == name:
+                    return one
+        return None
 
     def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""

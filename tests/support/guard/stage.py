@@ -43,6 +43,8 @@ from tests.support.waiting import wait_until
 
 SERVICES = ("serving.kserve.io", "v1beta1", "inferenceservices")
 LEASES = (lease.GROUP, lease.API_VERSION, lease.PLURAL)
+KNATIVE_SERVICES = ("serving.knative.dev", "v1", "services")
+REVISIONS = ("serving.knative.dev", "v1", "revisions")
 POLL_S = 0.2
 CONTROLLER_PAUSE_S = 0.05
 # What a busy machine may add to what a test waits for.
@@ -126,8 +128,16 @@ class Stage:
     # --- what is there ---
 
     def observed(self) -> Observed:
-        """The InferenceService."""
-        return observe(self._get(SERVICES, NAME))
+        """The InferenceService, and what lies behind it."""
+        observed = observe(self._get(SERVICES, NAME))
+        try:
+            behind = self._get(KNATIVE_SERVICES, f"{NAME}-predictor")
+            made = [self._get(REVISIONS, name) for name in observed.named_revisions]
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return observed
+        return observe(self._get(SERVICES, NAME), behind=behind, revisions=made)
 
     def lease(self) -> Lease | None:
         """The lease."""
@@ -179,6 +189,7 @@ class Stage:
                 service = api.get_namespaced_custom_object(group, version, self.namespace, plural, NAME)
                 status = controller.status(service)
                 if status != written:
+                    write_behind(api, *controller.behind(service))
                     body = {"status": status}
                     api.patch_namespaced_custom_object_status(
                         group, version, self.namespace, plural, NAME, body
@@ -235,3 +246,22 @@ class GuardProcess:
     def wait(self, limit_s: float = SLACK_S) -> int:
         """Wait until it ends by itself; returns its exit code."""
         return self._process.wait(limit_s)
+
+
+def write_behind(
+    api: client.CustomObjectsApi, service: dict[str, Any], revisions: list[dict[str, Any]]
+) -> None:
+    """Have a Knative Service and its revisions in the cluster, as KServe and Knative would."""
+    for plural, one in (*(("revisions", one) for one in revisions), ("services", service)):
+        namespace, name = one["metadata"]["namespace"], one["metadata"]["name"]
+        group, version, _ = KNATIVE_SERVICES
+        where = (group, version, namespace, plural)
+        try:
+            stored = api.create_namespaced_custom_object(*where, one)
+        except ApiException as error:
+            if error.status != 409:
+                raise
+            patch = {"metadata": {"labels": one["metadata"].get("labels", {})}, "spec": one["spec"]}
+            stored = api.patch_namespaced_custom_object(*where, name, patch)
+        status = {**one["status"], "observedGeneration": stored["metadata"]["generation"]}
+        api.patch_namespaced_custom_object_status(*where, name, {"status": status})

@@ -17,6 +17,7 @@ from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
+from slipway.traffic.streams.probes import StreamProbes
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.read_model.live_fold import Watched
@@ -30,6 +31,7 @@ from tests.support.canary.doubles import (
     MetricsDouble,
     ReplayDouble,
     ServiceDouble,
+    StreamsDouble,
 )
 
 
@@ -73,9 +75,11 @@ def watch(
     name: str = "watch",
     lease: LeaseDouble | None = None,
     replay: ReplayDouble | None = None,
+    streams: StreamsDouble | None = None,
     live: LiveObjectDouble | None = None,
     hold: bool = False,
     until_resumed: bool = False,
+    permit: Callable[[int], None] = lambda weight: None,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
@@ -93,11 +97,13 @@ def watch(
             lease_holder=LeaseHolder(
                 cast(LeaseHook, lease or held(release_run, step)), release_run, "canary"
             ),
+            permit=permit,
         ),
         shield=CanaryShield(release_run, cast(KServeHook, service)),
         metrics=metrics,
         journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
         replay=cast(GoldenReplay, replay or ReplayDouble()),
+        streams=cast(StreamProbes, streams or StreamsDouble()),
         live=LiveTeller(cast(LiveObject, live or LiveObjectDouble()), limit_s=0.2),
         hold=hold,
         until_resumed=until_resumed,

@@ -12,6 +12,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from include.sandbox.host.ports import LOOPBACK
 
@@ -48,6 +49,15 @@ def make_bucket(endpoint: str, name: str) -> str:
     """Make an empty bucket and return its name."""
     _client(endpoint).create_bucket(Bucket=name)
     return name
+
+
+def list_buckets(endpoint: str) -> bool:
+    """Tell whether a server answers who has the right keys."""
+    try:
+        _client(endpoint).list_buckets()
+    except (BotoCoreError, ClientError):
+        return False
+    return True
 
 
 @functools.cache

@@ -32,11 +32,15 @@ answers of S3. Copies know one more, `late error`: after the status 200 that S3 
 
 @dataclass
 class Faults:
-    """What happens to the next requests that match: one entry of `plan` each; `met` counts them."""
+    """What happens to the next requests that match: one entry of `plan` each; `met` counts them.
+
+    `dropped` is a method, and the header, in lower case, that requests with it lose on their way.
+    """
 
     matches: Callable[[str, str], bool] = lambda method, path: True
     plan: list[str] = field(default_factory=list)
     met: int = 0
+    dropped: tuple[str, str] = ("", "")
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next(self, method: str, path: str) -> str | None:
@@ -69,7 +73,13 @@ class _Handler(QuietHandler):
             text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>made up</Message></Error>"
             return self._send(status, {"Content-Type": "application/xml"}, text.encode())
         upstream = http.client.HTTPConnection(*self.server.target, timeout=60)
-        upstream.request(self.command, self.path, body, dict(self.headers.items()))
+        method, lost = self.server.faults.dropped
+        kept = {
+            name: value
+            for name, value in self.headers.items()
+            if (self.command, name.lower()) != (method, lost)
+        }
+        upstream.request(self.command, self.path, body, kept)
         answer = upstream.getresponse()
         content = answer.read()
         upstream.close()

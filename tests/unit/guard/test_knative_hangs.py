@@ -45,6 +45,10 @@ class KnativeCluster:
         """The model's Knative Service."""
         return self.model.knative_service() if name == "digits-predictor" else None
 
+    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """A revision of the model's."""
+        return next(iter(self.model.revision_objects([name])), None)
+
     def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """A patch of the model's Knative Service."""
         try:

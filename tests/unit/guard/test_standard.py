@@ -54,6 +54,9 @@ class StandardCluster:
     def knative_service(self, namespace: str, name: str) -> None:
         """There is none in Standard mode."""
 
+    def revision(self, namespace: str, name: str) -> None:
+        """There is none in Standard mode."""
+
     def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """There is none in Standard mode."""
         return False

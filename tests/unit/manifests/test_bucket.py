@@ -1,19 +1,17 @@
-"""include/manifests/bucket: it denies what it says, and nothing that publishing, releases or collecting need."""
+"""include/manifests/bucket: what holds of the policy as a whole, and the policies of Slipway's own roles."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from typing import Any
 
 import pytest
 
 from include.model_release.bucket_layout import live_key, model_view_key, repository_paths
-from include.model_release.operations.freezes import freezes_prefix, lifted_key
 from include.model_release.operations.layout import (
     GC_APPROVAL_KEY,
+    PROBE_PREFIX,
     audit_key,
     latency_reference_key,
     outbox_key,
@@ -27,27 +25,26 @@ from include.model_release.operations.pins import pin_key
 from include.model_release.operations.revalidation.findings import finding_key
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
 from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
-from include.model_release.publishing.publication import decision_key, origin_prefix
+from include.model_release.publishing.publication import decision_key
 from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
-from include.sandbox.host.settings import PROJECT_ROOT
+from tests.support.store.bucket_policy import (
+    COLLECTOR,
+    FOLDER,
+    OTHER,
+    POLICY,
+    SLIPWAYS,
+    denied,
+    matches,
+    values,
+)
 
-FOLDER = PROJECT_ROOT / "include" / "manifests" / "bucket"
-POLICY = json.loads((FOLDER / "policy.json").read_text())
 ROLE = json.loads((FOLDER / "collector.json").read_text())
 LIFECYCLE = json.loads((FOLDER / "lifecycle.json").read_text())
-PUBLISHER, COLLECTOR, OTHER = "slipway-publisher", "slipway-collector", "training"
 PATHS = repository_paths("digits", 3)
 MODEL = f"{PATHS.repository}digits/3/model.onnx"
 CONFIG = f"{PATHS.repository}digits/config.pbtxt"
 BESIDE = [PATHS.root + name for name in (GOLDEN_FILE, RECIPE_FILE, SBOM_FILE, SIGNATURE_FILE)]
-FREEZES = [f"{freezes_prefix(model)}20261228T080000Z-0123456789abcdef.json" for model in (None, "digits")]
-ONCE = [
-    PATHS.manifest,
-    decision_key(PATHS),
-    f"{PATHS.records}000001-admitted.json",
-    *FREEZES,
-    *map(lifted_key, FREEZES),
-]
+EVENT = f"{PATHS.records}000001-release_started.json"
 NOTICES = [outbox_key(datetime(2026, 11, 22, tzinfo=UTC), "0" * 32), undelivered_key("0" * 32)]
 OF_REVALIDATION = [
     revalidation_report_key("run-1", "digits"),
@@ -55,16 +52,15 @@ OF_REVALIDATION = [
     latency_reference_key("digits", 3),
 ]
 FOR_PAGES = [model_view_key("digits"), live_key("digits")]
-NOT_PUBLISHED = [
+NOT_FOR_PAGES = [
     f"{PATHS.incoming}model.onnx",
-    f"{PATHS.work}model.onnx",
-    f"{origin_prefix(PATHS)}0",
     f"{PATHS.evidence}digits-3/release.json",
     "staging/digits/3/model.onnx",
     "records/digits/active.json",
+    EVENT,
+    MODEL,
     *NOTICES,
     *OF_REVALIDATION,
-    *FOR_PAGES,
 ]
 TOMBSTONE = tombstone_key(PATHS)
 AUDIT = [GC_APPROVAL_KEY, audit_key("digits", 3, "gc-1", "deletion-begun")]
@@ -73,125 +69,47 @@ OF_A_GC_RUN = [
     plan_key("gc-1", "digits"),
     result_key("gc-1", "digits"),
     f"{PATHS.evidence}{DELETED_MANIFEST_FILE}",
-    pin_key("digits", 3),
+    f"{PROBE_PREFIX}0123",
     "records/digits/active.json",
     model_view_key("digits"),
 ]
-KNOWN_CONDITIONS = {"ArnNotLike", "Null"}
-
-
-def values(value: Any) -> list[Any]:
-    """A policy writes one value, or a list of them."""
-    return value if isinstance(value, list) else [value]
-
-
-def matches(patterns: Any, text: str) -> bool:
-    """Whether a text is like one of the patterns; `*` stands for slashes too, as in S3."""
-    return any(fnmatchcase(text, pattern) for pattern in values(patterns))
-
-
-def holds(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, str]) -> bool:
-    """Whether all conditions of a statement hold for a request."""
-    assert conditions.keys() <= KNOWN_CONDITIONS
-    for key, patterns in conditions.get("ArnNotLike", {}).items():
-        if matches(patterns, context[key]):
-            return False
-    return all(
-        (key not in context) == (wanted == "true") for key, wanted in conditions.get("Null", {}).items()
-    )
-
-
-def denied(role: str, action: str, key: str, *, if_none_match: bool = False) -> list[str]:
-    """The statements that deny a request."""
-    context = {"aws:PrincipalArn": f"arn:aws:iam::ACCOUNT:role/{role}"}
-    if if_none_match:
-        context["s3:if-none-match"] = "*"
-    return [
-        one["Sid"]
-        for one in POLICY["Statement"]
-        if matches(one["Action"], action)
-        and matches(one["Resource"], f"arn:aws:s3:::BUCKET/{key}")
-        and holds(one.get("Condition", {}), context)
-    ]
 
 
 def test_it_only_denies() -> None:
     """Every statement denies, to everyone but roles that it names; nobody gets a right from it."""
     assert {(one["Effect"], one["Principal"]) for one in POLICY["Statement"]} == {("Deny", "*")}
     assert len({one["Sid"] for one in POLICY["Statement"]}) == len(POLICY["Statement"])
+    assert len(json.dumps(POLICY)) < 20 * 1024  # S3's limit
 
 
-@pytest.mark.parametrize("key", [MODEL, CONFIG, *BESIDE])
-def test_publisher_lays_a_version_in_place(key: str) -> None:
-    """Files are copied to their places without a condition: S3 refuses copies where a policy demands one."""
-    assert denied(PUBLISHER, "s3:PutObject", key) == []
+DECISIVE = [
+    "records/digits/3/000201-approved.json",
+    "records/digits/3/000202-promoted.json",
+    "records/digits/3/segments/000001-000500.jsonl.gz",
+    "records/digits/freezes/20261228T080000Z-0123456789abcdef.json",
+    "records/digits/freezes/20261228T080000Z-0123456789abcdef.lifted.json",
+    "records/_all/freezes/20261228T080000Z-0123456789abcdef.lifted.json",
+    "records/digits/active.json",
+    "records/digits/anything/new.json",
+    "operations/audit/repository_gc-approved.json",
+    "operations/pins/digits/3.json",
+    "operations/notices/outbox/20261122T000000Z-00000000000000000000000000000000.json",
+    "live/digits.json",
+    "views/models/digits.json",
+    "staging/digits/3/model.onnx",
+    "fleets/edge/fleet.json",
+    "work/digits/3/publish/0",
+    "models/digits/3/evidence/digits-3/canary-watch.json",
+]
 
 
-@pytest.mark.parametrize("key", ONCE)
-def test_what_decides_is_written_once(key: str) -> None:
-    """Manifest, decision and records are written with If-None-Match, by the publisher too, or not at all."""
-    assert denied(PUBLISHER, "s3:PutObject", key, if_none_match=True) == []
-    for role in (PUBLISHER, COLLECTOR, OTHER):
-        assert "ManifestsAndRecordsAreWrittenOnce" in denied(role, "s3:PutObject", key)
-
-
-@pytest.mark.parametrize("key", [MODEL, CONFIG, *BESIDE, *ONCE[:2]])
-@pytest.mark.parametrize("role", [OTHER, COLLECTOR])
-def test_nobody_else_writes_a_version(role: str, key: str) -> None:
-    """A version's files are overwritten by no other role, with a condition or without."""
-    for once in (True, False):
-        assert denied(role, "s3:PutObject", key, if_none_match=once)
-
-
-@pytest.mark.parametrize("key", [MODEL, *BESIDE, *ONCE])
-def test_only_the_collector_deletes_a_version(key: str) -> None:
-    """Deleting is the collector's; publishing removes from a repository what does not belong, keeping its history."""
-    assert denied(COLLECTOR, "s3:DeleteObject", key) == []
-    assert denied(COLLECTOR, "s3:DeleteObjectVersion", key) == []
-    assert denied(OTHER, "s3:DeleteObject", key)
-    assert bool(denied(PUBLISHER, "s3:DeleteObject", key)) == (key != MODEL)
-    for role in (PUBLISHER, OTHER):
-        assert denied(role, "s3:DeleteObjectVersion", key)
-        assert denied(role, "s3:BypassGovernanceRetention", key)
-
-
-def test_the_collector_writes_tombstones() -> None:
-    """Nobody else does, for a tombstone ends a version; and each is written once."""
-    assert denied(COLLECTOR, "s3:PutObject", TOMBSTONE, if_none_match=True) == []
-    assert denied(COLLECTOR, "s3:PutObject", TOMBSTONE)
-    for role in (PUBLISHER, OTHER):
-        assert denied(role, "s3:PutObject", TOMBSTONE, if_none_match=True)
-
-
-@pytest.mark.parametrize("role", [PUBLISHER, COLLECTOR, OTHER])
-def test_tombstones_and_the_audit_stay(role: str) -> None:
-    """Nobody removes or replaces what was done to a version; whoever does something may write it down, once."""
-    for key in (TOMBSTONE, *AUDIT):
-        for action in ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject"):
-            assert denied(role, action, key), (action, key)
-    for key in AUDIT:
-        assert denied(role, "s3:PutObject", key, if_none_match=True) == []
-
-
-@pytest.mark.parametrize("key", OF_A_GC_RUN)
-def test_a_run_of_retention_keeps_its_pages(key: str) -> None:
-    """What else the collector writes is not under the policy."""
-    assert denied(COLLECTOR, "s3:PutObject", key) == []
-
-
-@pytest.mark.parametrize("key", NOT_PUBLISHED)
-@pytest.mark.parametrize("role", [PUBLISHER, OTHER])
-def test_the_rest_of_the_bucket_is_left_alone(role: str, key: str) -> None:
-    """Uploads, work, staging, evidence and the lock are written and deleted as roles' own policies say."""
-    assert denied(role, "s3:PutObject", key) == []
-    assert denied(role, "s3:DeleteObject", key) == []
-
-
-@pytest.mark.parametrize("action", ["s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket"])
-def test_reading_is_left_alone(action: str) -> None:
-    """The policy says nothing of who may read."""
-    for key in (MODEL, *ONCE):
-        assert denied(OTHER, action, key) == []
+@pytest.mark.parametrize("key", DECISIVE)
+def test_whoever_may_write_the_bucket_by_his_own_policy_decides_nothing(key: str) -> None:
+    """`training` may have s3:PutObject on the whole bucket: with no condition is anything written or deleted."""
+    for role in (OTHER, None):
+        for action in ("s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectTagging"):
+            assert denied(role, action, key), (role, action)
+            assert denied(role, action, key, if_none_match=True), (role, action)
 
 
 def test_roles_are_named_alike() -> None:
@@ -199,9 +117,12 @@ def test_roles_are_named_alike() -> None:
     arns: Iterable[str] = (
         arn
         for one in POLICY["Statement"]
-        for arn in values(one.get("Condition", {}).get("ArnNotLike", {}).get("aws:PrincipalArn", []))
+        for likeness in ("ArnLike", "ArnNotLike")
+        for arn in values(one.get("Condition", {}).get(likeness, {}).get("aws:PrincipalArn", []))
     )
-    assert set(arns) == {f"arn:aws:iam::ACCOUNT:role/{role}" for role in (PUBLISHER, COLLECTOR)}
+    assert set(arns) == {f"arn:aws:iam::ACCOUNT:role/{role}" for role in SLIPWAYS}
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [role for role in SLIPWAYS if f"`{role}`" not in readme] == []
 
 
 def allowed(action: str, key: str) -> bool:
@@ -216,11 +137,14 @@ def allowed(action: str, key: str) -> bool:
 
 def test_the_collectors_role_is_enough() -> None:
     """It may read, write and delete what a run of retention reads, writes and deletes."""
-    written = [TOMBSTONE, *AUDIT, *(key for key in OF_A_GC_RUN if key != pin_key("digits", 3))]
+    written = [TOMBSTONE, *AUDIT, *OF_A_GC_RUN]
     assert [key for key in written if not allowed("s3:PutObject", key)] == []
-    read = [PATHS.manifest, TOMBSTONE, f"{PATHS.records}000001-admitted.json", *AUDIT, *OF_A_GC_RUN]
+    read = [PATHS.manifest, TOMBSTONE, EVENT, *AUDIT, *OF_A_GC_RUN]
     assert [key for key in read if not allowed("s3:GetObject", key)] == []
     gone = [MODEL, CONFIG, *BESIDE, PATHS.manifest, decision_key(PATHS), "records/digits/active.json"]
+    gone += [f"{PROBE_PREFIX}0123"]
+    assert [key for key in written if denied(COLLECTOR, "s3:PutObject", key, if_none_match=True)] == []
+    assert [key for key in gone if denied(COLLECTOR, "s3:DeleteObject", key)] == []
     assert [key for key in gone if not allowed("s3:DeleteObject", key)] == []
 
 
@@ -230,7 +154,7 @@ def test_the_collectors_role_is_no_more_than_that() -> None:
         assert not allowed("s3:PutObject", key), key
     stays = [
         *NOTICES,
-        f"{PATHS.records}000001-admitted.json",
+        EVENT,
         f"{PATHS.evidence}r/release.json",
         f"{PATHS.incoming}ready.json",
     ]
@@ -247,10 +171,11 @@ def test_the_collectors_role_is_no_more_than_that() -> None:
 
 
 def test_former_documents_for_pages_go_and_nothing_else() -> None:
-    """Only what is written over again and again for pages loses its history; no object itself expires."""
+    """Only what is written over again and again, for pages and to ask the store, loses its history; nothing expires."""
     prefixes = [one["Filter"]["Prefix"] for one in LIFECYCLE["Rules"]]
     assert all(any(key.startswith(prefix) for prefix in prefixes) for key in FOR_PAGES)
-    others = [key for key in (*NOT_PUBLISHED, *ONCE, *AUDIT, TOMBSTONE, MODEL) if key not in FOR_PAGES]
+    others = [*NOT_FOR_PAGES, *AUDIT, *OF_A_GC_RUN[:4], TOMBSTONE]
+    assert any(f"{PROBE_PREFIX}0123".startswith(prefix) for prefix in prefixes)
     assert not [key for key in others if any(key.startswith(prefix) for prefix in prefixes)]
     assert {
         key for one in LIFECYCLE["Rules"] for key in one if key.endswith(("Expiration", "Transitions"))

@@ -14,8 +14,9 @@ led to the end.
                "weights": [{"at", "weight"}], "steps": […], "windows": […], "decisions": […],
                "totals": {…}, "recomputed": {"agrees", "first_difference"}}]}
 
-A window has a `source`: `users`, or `replay` for golden requests that were replayed where users sent too little.
-Totals keep the two apart: `candidate_requests` are users', `replayed_requests` are not.
+A window has a `source`: `users`; `replay` for golden requests that were replayed where users sent too little; `stream`
+for golden requests that were streamed to a model which is asked over streams. Totals keep them apart:
+`candidate_requests` are users', `replayed_requests` and `streamed_requests` are not.
 
 A window without data (the metrics source could not be read) is called `blind` here: documents of format 1 have that
 key. `blind_windows` counts such windows.
@@ -106,6 +107,11 @@ class Sums(_Recorded):
     replayed_errors: StrictInt = 0
     stable_replayed_requests: StrictInt = 0
     stable_replayed_errors: StrictInt = 0
+    streamed_windows: StrictInt = 0
+    streamed_requests: StrictInt = 0
+    streamed_errors: StrictInt = 0
+    stable_streamed_requests: StrictInt = 0
+    stable_streamed_errors: StrictInt = 0
 
 
 class RunSums(Sums):

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from include.model_release.canary.verdict import Status
-from include.model_release.canary.verdict_text import is_replay
+from include.model_release.canary.verdict_text import source_of
 from include.model_release.document_form import form_of
 from include.model_release.record.events import Event, RecordError
 from include.model_release.record.fold import fold
@@ -234,7 +234,7 @@ def _window(
         weight=weight,
         began_at=began_at,
         at=at,
-        source="replay" if is_replay(verdict["window"]) else "users",
+        source=source_of(verdict["window"]),
         blind=bool(verdict.get("blind")),
         status=verdict["status"],
         reason=verdict["reason"],

@@ -13,11 +13,11 @@ from typing import Any
 
 from include.model_release.canary.verdict_text import (
     HYPOTHESIS_WORDS,
-    REPLAYED,
     by_hypothesis,
     duration,
     margins,
     meaning,
+    source_words,
 )
 from include.model_release.document_form import form_of
 from include.model_release.reports.canary.charts import canary_charts
@@ -84,7 +84,7 @@ def _in_full(evidence: CanaryEvidence, run: Run) -> dict[str, object]:
         "missed": [step for step in evidence.planned if step.weight not in reached],
         "last": next((window for window in reversed(run.windows) if window.window is not None), None),
         "hypotheses": _hypotheses(run.windows[-1].statistics) if run.windows else (),
-        "replayed": REPLAYED,
+        "source_words": source_words,
         "no_sums": Sums(),
         "alpha": evidence.policy.alpha,
         "margins": margins(evidence.policy),
@@ -166,6 +166,9 @@ def _cards(evidence: CanaryEvidence, run: Run) -> list[_Card]:
     if totals.replayed_requests:
         failed = f"{totals.replayed_errors:,} of them failed; not counted among users'"
         cards.append(_Card("Golden requests replayed to it", f"{totals.replayed_requests:,}", failed))
+    if totals.streamed_windows:
+        failed = f"{totals.streamed_errors:,} of them failed; not counted among users'"
+        cards.append(_Card("Golden requests streamed to it", f"{totals.streamed_requests:,}", failed))
     no_data = f", {totals.blind_windows:,} of them without data" if totals.blind_windows else ""
     watched = f"{duration(totals.seconds)} of traffic{no_data}"
     cards.append(_Card("Windows judged", f"{totals.windows:,}", watched))

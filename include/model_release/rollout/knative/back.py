@@ -32,6 +32,8 @@ way.
 
 from __future__ import annotations
 
+from typing import Any
+
 from include.model_release.rollout.actions import (
     BOOT,
     RELEASE_TRAFFIC,
@@ -48,6 +50,7 @@ from include.model_release.rollout.fields import (
     CANDIDATE_URI,
     PREVIEW_GENERATION,
     REPLACED_REVISION,
+    RESTORED_AT,
     ROLLED_BACK_URI,
     STABLE_REVISION,
     STABLE_URI,
@@ -55,6 +58,12 @@ from include.model_release.rollout.fields import (
     VERSION,
 )
 from include.model_release.rollout.knative.forward import predictor_patch
+from include.model_release.rollout.knative.proof import (
+    doubt,
+    is_named_by_the_rollback,
+    is_of_the_rollback,
+    live_doubt,
+)
 from include.model_release.rollout.knative.traffic import leading_back
 from include.model_release.rollout.observation import Observed
 
@@ -78,11 +87,22 @@ def safe_revision(goal: RollBack, observed: Observed) -> str:
 
     "" where none is known, which is so after a promotion that nothing was noted about.
     """
-    if observed.annotation(STABLE_URI) == goal.stable_uri and observed.annotation(STABLE_REVISION):
-        return observed.annotation(STABLE_REVISION)
-    if observed.canary_percent is not None and observed.latest_rolledout != observed.latest_created:
-        return observed.latest_rolledout
+    if noted := _noted(goal, observed):
+        return noted
+    rest = observed.latest_rolledout
+    if observed.canary_percent is not None and rest != observed.latest_created:
+        return rest if observed.serves(rest) in ("", goal.stable_uri) else ""
     return ""
+
+
+def _noted(goal: RollBack, observed: Observed) -> str:
+    """Return the revision of the good version that was noted when the canary began; "" where none was, or where it is
+    known to serve another one.
+    """
+    if observed.annotation(STABLE_URI) != goal.stable_uri:
+        return ""
+    noted = observed.annotation(STABLE_REVISION)
+    return noted if observed.serves(noted) in ("", goal.stable_uri) else ""
 
 
 # --- phases 1 and 2: the spec still names the bad version ---
@@ -138,8 +158,12 @@ def _shield_works(observed: Observed, safe: str) -> bool:
     In a canary the rest goes to the rolled out revision. After a promotion percent 0 leads to the one rolled
     out before.
     """
-    if observed.canary_percent is not None:
+    if observed.canary_percent not in (None, 100):
         return True
+    is_still_canary = observed.canary_percent == 100 and observed.latest_rolledout == safe
+    if observed.storage_uri != observed.annotation(CANDIDATE_URI) and not is_still_canary:
+        # Somebody has named another version since: which revision was rolled out before, the status may not tell yet.
+        return False
     return bool(safe) and safe in (observed.latest_rolledout, observed.previous_rolledout)
 
 
@@ -177,72 +201,115 @@ def _patch_shield(observed: Observed, safe: str) -> Patch:
 
 
 def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> Patch:
+    # No user has met a preview: whether it may be released again is for the gate that refused it.
+    left = None if observed.is_preview else observed.storage_uri
+    body = _naming(goal, observed, percent, {**_notes(goal, observed), ROLLED_BACK_URI: left})
+    return Patch(
+        body, "Name the good version again; it boots without taking the bad one more users.", RESTORE
+    )
+
+
+def _patch_again(goal: RollBack, observed: Observed) -> Patch:
+    """Name the good version once more, and change nothing for users: the revision that comes of it carries our note."""
+    notes: dict[str, str | None] = {STABLE_URI: goal.stable_uri}
+    left = observed.annotation(CANDIDATE_URI)
+    if left not in ("", goal.stable_uri):
+        notes = {**_notes(goal, observed), ROLLED_BACK_URI: left}
+    reason = "Somebody else has named the good version: name it once more, to know its revision."
+    return Patch(_naming(goal, observed, observed.canary_percent, notes), reason, RESTORE)
+
+
+def _notes(goal: RollBack, observed: Observed) -> dict[str, str | None]:
     replaced = observed.latest_created
     stable_known = observed.annotation(STABLE_URI) == goal.stable_uri
-    notes: dict[str, str | None] = {
-        REPLACED_REVISION: None if replaced == safe_revision(goal, observed) else replaced,
-        # No user has met a preview: whether it may be released again is for the gate that refused it.
-        ROLLED_BACK_URI: None if observed.is_preview else observed.storage_uri,
+    is_good = replaced == safe_revision(goal, observed) or observed.serves(replaced) == goal.stable_uri
+    return {
+        REPLACED_REVISION: None if is_good else replaced,
         CANDIDATE_URI: None,
         PREVIEW_GENERATION: None,
         STABLE_URI: goal.stable_uri,
         VERSION: (observed.annotation(STABLE_VERSION) or None) if stable_known else None,
     }
+
+
+def _naming(
+    goal: RollBack, observed: Observed, percent: int | None, notes: dict[str, str | None]
+) -> dict[str, Any]:
+    """Return the patch that names the good version, with the generation that it makes: the note is part of the spec."""
     body = predictor_patch(observed, percent=percent, storage_uri=goal.stable_uri, annotations=notes)
-    return Patch(
-        body, "Name the good version again; it boots without taking the bad one more users.", RESTORE
-    )
+    body["spec"]["predictor"]["annotations"] = {RESTORED_AT: str(observed.generation + 1)}
+    return body
 
 
 # --- phases 3 and 4: the spec names the good version ---
 
 
 def _good_is_named(goal: RollBack, observed: Observed) -> Action:
-    is_good = _latest_is_good(goal, observed)
     if observed.canary_percent is None:
-        return _await_release(goal, observed, is_good)
-    if is_good:
+        return _await_release(goal, observed)
+    if is_of_the_rollback(observed, goal.stable_uri):
         return Patch(
             predictor_patch(observed, percent=None),
             "The good version answers: give it all traffic.",
             RELEASE_TRAFFIC,
         )
-    if observed.canary_percent != 0:
+    rest_is_good = _rest_is_good(goal, observed)
+    if observed.canary_percent != 0 and rest_is_good and not _latest_is_good(goal, observed):
         return _patch_shield(observed, safe_revision(goal, observed))
-    return Wait(
-        "Waiting for the new revision of the good version to answer.",
-        BOOT,
-        failure=observed.failure,
-        users_safe=_is_seen_on(observed, safe_revision(goal, observed)),
-    )
+    users_safe = rest_is_good and observed.alone(observed.latest_rolledout)
+    if is_named_by_the_rollback(observed):
+        found = doubt(observed, goal.stable_uri)
+        return Wait(
+            f"Waiting for the new revision of the good version to answer. {found}".rstrip(),
+            BOOT,
+            failure=observed.failure,
+            users_safe=users_safe,
+        )
+    if observed.canary_percent == 0 and rest_is_good and not (users_safe or _is_untold(observed)):
+        return Wait(
+            f"Percent 0 is set; waiting to see all traffic on the good revision.{observed.traffic_doubt}",
+            SHIELD,
+            fallback=leading_back(observed, observed.latest_rolledout, SHIELD),
+        )
+    # Somebody else has named it, or has changed the spec since: what KServe still does may be about another one.
+    return _patch_again(goal, observed)
+
+
+def _is_untold(observed: Observed) -> bool:
+    """Return whether the traffic is to be on what is rolled out alone, where nobody will ever see that it is."""
+    return not observed.route_told and observed.is_intended_alone(observed.latest_rolledout)
+
+
+def _rest_is_good(goal: RollBack, observed: Observed) -> bool:
+    """Return whether percent 0 leads to the good version: what is rolled out serves it, or is noted to."""
+    rest = observed.latest_rolledout
+    if observed.serves(rest):
+        return observed.serves(rest) == goal.stable_uri
+    return rest == _noted(goal, observed) != ""
 
 
 def _latest_is_good(goal: RollBack, observed: Observed) -> bool:
-    """Return whether the latest ready revision serves the good version that the spec names.
-
-    Proof is that the newest revision is ready and is not the one that the good version replaced, or that it
-    is the very one that was stable. Where no name was noted (someone else was at work), the rest of the
-    status must do.
-    """
-    if not observed.candidate_ready:
-        return False
-    replaced = observed.annotation(REPLACED_REVISION)
-    if replaced:
-        return observed.latest_created != replaced
-    return observed.latest_created == safe_revision(goal, observed) or observed.looks_settled
+    """Return whether the latest ready revision serves the good version; by its name, where it cannot be read."""
+    if observed.serves(observed.latest_ready):
+        return observed.serves(observed.latest_ready) == goal.stable_uri
+    return observed.candidate_ready and observed.annotation(REPLACED_REVISION) not in (
+        "",
+        observed.latest_ready,
+    )
 
 
-def _await_release(goal: RollBack, observed: Observed, is_good: bool) -> Action:
-    latest = observed.latest_ready
-    if is_good and observed.alone(latest) and observed.latest_rolledout == latest:
+def _await_release(goal: RollBack, observed: Observed) -> Action:
+    found = live_doubt(observed, goal.stable_uri)
+    if not found:
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")
     safe = safe_revision(goal, observed)
-    if not is_good and safe and latest not in ("", safe) and observed.latest_rolledout == safe:
-        # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
-        # latest ready.
-        return _patch_shield(observed, safe)
+    if observed.latest_ready not in ("", observed.latest_rolledout) and _rest_is_good(goal, observed):
+        if not _latest_is_good(goal, observed):
+            # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
+            # latest ready.
+            return _patch_shield(observed, safe)
     return Wait(
-        f"Waiting to see all traffic on the good version.{observed.traffic_doubt}",
+        f"Waiting to see all traffic on the good version. {found}{observed.traffic_doubt}",
         RELEASE_TRAFFIC,
         failure=observed.failure,
     )

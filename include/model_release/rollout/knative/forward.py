@@ -27,9 +27,11 @@ from include.model_release.rollout.actions import (
 )
 from include.model_release.rollout.fields import (
     CANDIDATE_URI,
+    FIELD_MANAGER,
     PREVIEW_GENERATION,
     RELEASE,
     REPLACED_REVISION,
+    RESTORED_AT,
     ROLLED_BACK_URI,
     STABLE_REVISION,
     STABLE_URI,
@@ -38,6 +40,7 @@ from include.model_release.rollout.fields import (
     TRANSFORMER,
     VERSION,
 )
+from include.model_release.rollout.knative.proof import doubt, live_doubt
 from include.model_release.rollout.observation import Observed
 
 
@@ -92,7 +95,11 @@ def show_candidate(goal: ShowCandidate, observed: Observed) -> Action:
     if observed.canary_percent is None:
         return _is_live_already(goal.uri, observed)
     stable = observed.stable_revision
-    pending = refuse_preview(observed) or _candidate_pending(observed, stable)
+    pending = (
+        refuse_preview(observed)
+        or _candidate_pending(observed, stable)
+        or _unproved(observed, goal.uri, "preview")
+    )
     if pending is not None:
         return pending
     if observed.candidate_url and observed.alone(stable):
@@ -137,7 +144,10 @@ def _beginning(goal: StartCanary | ShowCandidate, observed: Observed, percent: i
         TRANSFORMER: observed.transformer,
         TAG_ROUTING: "true",
     }
-    return predictor_patch(observed, percent=percent, storage_uri=goal.uri, annotations=notes)
+    body = predictor_patch(observed, percent=percent, storage_uri=goal.uri, annotations=notes)
+    if observed.restored_at:
+        body["spec"]["predictor"]["annotations"] = {RESTORED_AT: None}
+    return body
 
 
 def _unsettled(observed: Observed) -> Action | None:
@@ -157,10 +167,12 @@ def _unsettled(observed: Observed) -> Action | None:
             "what is live is another one. Repair or roll back first.",
             kind="load_failed",
         )
-    settled = observed.latest_rolledout == observed.latest_created and observed.alone(observed.latest_created)
-    if settled:
+    found = live_doubt(observed, observed.storage_uri)
+    if not found:
         return None
-    return Wait(f"Waiting for the stable version to have all traffic.{observed.traffic_doubt}", "settle")
+    return Wait(
+        f"Waiting for the stable version to have all traffic. {found}{observed.traffic_doubt}", "settle"
+    )
 
 
 def _canary_is_named(goal: StartCanary, observed: Observed) -> Action:
@@ -190,6 +202,10 @@ def _to_weight(weight: int, observed: Observed) -> Action:
     pending = _candidate_pending(observed, stable)
     if pending is not None:
         return pending
+    is_raise = observed.canary_percent is not None and observed.canary_percent <= weight
+    unproved = _unproved(observed, observed.storage_uri, "canary") if is_raise else None
+    if unproved is not None:
+        return unproved
     if observed.canary_percent != weight:
         body = predictor_patch(observed, percent=weight)
         return Patch(body, f"Shift the canary from {observed.canary_percent} to {weight} %.", "canary")
@@ -206,7 +222,9 @@ def promote(goal: Promote, observed: Observed) -> Action:
     refusal = _no_canary(goal.uri, observed)
     if refusal is not None:
         return refusal
-    pending = _candidate_pending(observed, observed.stable_revision)
+    pending = _candidate_pending(observed, observed.stable_revision) or _unproved(
+        observed, observed.storage_uri, "promote"
+    )
     if pending is not None:
         return pending
     return Patch(predictor_patch(observed, percent=None), "Give the candidate all traffic.", "promote")
@@ -215,12 +233,11 @@ def promote(goal: Promote, observed: Observed) -> Action:
 def _await_promotion(uri: str, observed: Observed) -> Action:
     if not uri or observed.storage_uri != uri:
         return Impossible(f"No canary of {uri or 'any version'} is under way on {observed.name}.")
-    latest = observed.latest_created
-    promoted = observed.candidate_ready and latest != observed.annotation(STABLE_REVISION)
-    if promoted and observed.alone(latest) and observed.latest_rolledout == latest:
+    found = live_doubt(observed, uri)
+    if not found:
         return Done(dict(observed.traffic), reason="The candidate has all traffic.")
     return Wait(
-        f"Waiting to see all traffic on the candidate.{observed.traffic_doubt}",
+        f"Waiting to see all traffic on the candidate. {found}{observed.traffic_doubt}",
         "promote",
         failure=observed.failure,
     )
@@ -252,3 +269,18 @@ def _candidate_pending(observed: Observed, stable: str) -> Action | None:
     if observed.failure is not None:
         return Impossible(f"The candidate does not come up: {observed.failure}.", kind="load_failed")
     return Wait("Waiting for the candidate to come up.", "canary")
+
+
+def _unproved(observed: Observed, uri: str, phase: str) -> Action | None:
+    """Return what keeps the newest revision from being known as the one that the spec names; None: it is known.
+
+    Where somebody has named another version and this one again, KServe may still hold that other one.
+    """
+    if observed.named_by not in ("", FIELD_MANAGER):
+        return Impossible(
+            f"{observed.named_by} has changed the storageUri of {observed.name} since the canary began, though it names "
+            f"{uri} now. It was left as it is: see who did it, and release again.",
+            kind="foreign_change",
+        )
+    found = doubt(observed, uri)
+    return Wait(f"Waiting to know what the newest revision serves. {found}", phase) if found else None

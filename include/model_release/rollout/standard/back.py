@@ -5,7 +5,8 @@ and whoever is led there in between gets an error. So, while the stable predicto
 
     1  shield    percent 0, nothing else: the canary's pods stay (they have a minReplicas of their own). Then wait
                  until the HTTPRoutes show the stable one alone and their Gateways have taken them. Users are safe.
-    2  restore   one patch: the canary goes, and stable's minReplicas are what they were.
+    2  restore   one patch: the canary goes, and stable's minReplicas are what they were. Then wait until no HTTPRoute
+                 names its backend any more, at weight 0 neither: some gateways lead requests there all the same.
 
 Stable's replicas are never fewer in between: while there is a canary its minReplicas are raised by as many as
 KServe takes away (`patch.py`), and fall back only when everybody is back and there is no canary.
@@ -61,7 +62,7 @@ from include.model_release.rollout.fields import (
     VERSION,
 )
 from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.standard.capacity import missing, replicas_before, unseen
+from include.model_release.rollout.standard.capacity import missing, replicas_before, unproved, unseen
 from include.model_release.rollout.standard.patch import (
     promoted,
     with_new_entry,
@@ -69,7 +70,7 @@ from include.model_release.rollout.standard.patch import (
     with_replicas,
     without_entry,
 )
-from include.model_release.rollout.standard.routes import leading_away
+from include.model_release.rollout.standard.routes import dead_backends, dropping, leading_away
 from include.model_release.rollout.standard_view import CanaryEntry, StandardView, predictor_name, version_in
 
 
@@ -94,7 +95,7 @@ def roll_back(goal: RollBack, observed: Observed, view: StandardView) -> Action:
 def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> Action:
     entry = view.own
     if entry is None:
-        return _await_stable(observed, view)
+        return _await_stable(goal, observed, view)
     away = leading_away(view, off=view.backend(entry), to=view.stable_backend, phase=SHIELD)
     if entry.percent != 0:
         echo = view.echo(entry)
@@ -102,24 +103,30 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
         body = with_percent(observed, view, entry, 0, notes)
         return Patch(body, "Take all users off the bad revision.", SHIELD, away, is_urgent=away is not None)
     safe = observed.traffic_current and observed.share(view.backend(entry)) == 0
+    users_safe = safe and _may_serve(goal, view)
     if safe and (observed.is_preview or observed.is_start):
         return Patch(without_entry(observed, view, entry), "It never had a user: remove the canary.", RESTORE)
     if not safe or not (view.others or observed.alone(view.stable_backend)):
         return Wait(
             "Percent 0 is set; waiting to see all traffic on the good revision.",
             SHIELD,
-            users_safe=safe,
+            users_safe=users_safe,
             fallback=away,
         )
     echo = view.echo(entry)
     is_noted = echo is not None and echo.percent == 0 and UNNOTED_RAISE not in entry.notes
     if not is_noted and not goal.unnoted_may_go:
         # Until then it may still act on what it has read: a canary that was removed meanwhile would get users.
-        return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=True)
+        return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=users_safe)
     return Patch(without_entry(observed, view, entry), "No user is led there: remove the canary.", RESTORE)
 
 
-def _await_stable(observed: Observed, view: StandardView) -> Action:
+def _may_serve(goal: RollBack, view: StandardView) -> bool:
+    """Return whether nothing speaks against it that the stable predictor's pods serve the good version."""
+    return view.deployments is None or not unproved(view, view.stable_backend, goal.stable_uri)
+
+
+def _await_stable(goal: RollBack, observed: Observed, view: StandardView) -> Action:
     if view.others:
         shares = ", ".join(f"{one.percent} % to {one.name}" for one in view.others)
         return Impossible(
@@ -127,11 +134,23 @@ def _await_stable(observed: Observed, view: StandardView) -> Action:
             "it is; decide by hand.",
             kind="foreign_change",
         )
-    if observed.alone(view.stable_backend) and not view.echoes:
+    backend, dead = view.stable_backend, dead_backends(view)
+    is_trusted = goal.unseen_may_serve and bool(unseen(view, backend))
+    doubt = "" if is_trusted else unproved(view, backend, goal.stable_uri)
+    if observed.alone(backend) and not view.echoes and not doubt:
+        if dead:
+            return Wait(
+                f"The canary is removed; waiting until no HTTPRoute names {', '.join(dead)} at weight 0 any more.",
+                RELEASE_TRAFFIC,
+                users_safe=True,
+                fallback=dropping(view, dead, RELEASE_TRAFFIC),
+            )
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")
     missing = "" if view.route.found else " There is no HTTPRoute that leads to it."
     return Wait(
-        f"Waiting to see all traffic on the good version.{missing}", RELEASE_TRAFFIC, failure=observed.failure
+        f"Waiting to see all traffic on the good version.{missing} {doubt}".rstrip(),
+        RELEASE_TRAFFIC,
+        failure=observed.failure,
     )
 
 
@@ -177,7 +196,7 @@ def _good_comes_back(goal: RollBack, entry: CanaryEntry, observed: Observed, vie
         return Wait("Waiting for the good version to answer.", BOOT)
     pods, backend = replicas_before(view, entry), view.backend(entry)
     is_trusted = goal.unseen_may_serve and unseen(view, backend)
-    short = "" if is_trusted else missing(view, backend, pods)
+    short = "" if is_trusted else missing(view, backend, pods) or unproved(view, backend, goal.stable_uri)
     if entry.percent != 100:
         if entry.min_replicas < pods:
             body = with_replicas(observed, view, entry, pods)

@@ -4,6 +4,9 @@ KServe calls a version ready when one of its pods answers, and leads any share t
 before the available replicas of its Deployment carry them: `needed` of as many as stable had when the canary began.
 That is its minReplicas, or what its Deployment wanted then, where an autoscaler had asked for more. The way to 0 %
 asks nothing of this.
+
+And who counts the users of a version knows that its Deployment serves it: KServe may not have acted on the spec yet, or
+its pods are being replaced one by one.
 """
 
 from __future__ import annotations
@@ -35,6 +38,18 @@ def unseen(view: StandardView, backend: str) -> str:
     return "" if backend in view.deployments else f"There is no Deployment {backend} to be seen."
 
 
+def unproved(view: StandardView, backend: str, uri: str) -> str:
+    """Return why all pods of `backend` are not known to serve `uri`; "" where they are."""
+    hidden = unseen(view, backend)
+    if hidden or view.deployments is None:
+        return hidden
+    found = view.deployments[backend]
+    if found.storage_uri != uri:
+        served = found.storage_uri or "nobody knows what"
+        return f"The Deployment {backend} serves {served}, not {uri}: KServe has not acted on the spec yet."
+    return "" if found.are_alike else f"There are still pods of another version among those of {backend}."
+
+
 def missing(view: StandardView, backend: str, pods: int) -> str:
     """Return what keeps `backend` from having `pods` available pods; "" where it has them."""
     hidden = unseen(view, backend)
@@ -46,6 +61,7 @@ def missing(view: StandardView, backend: str, pods: int) -> str:
     return f"{available} of the {pods} pods of {backend} that are needed are available."
 
 
-def incomplete(view: StandardView) -> str:
-    """Return what is missing of a first version's replicas; "" where all are available."""
-    return missing(view, view.stable_backend, stable_replicas(view))
+def incomplete(view: StandardView, uri: str) -> str:
+    """Return what is missing of a first version's replicas; "" where all are available, and serve it."""
+    backend = view.stable_backend
+    return missing(view, backend, stable_replicas(view)) or unproved(view, backend, uri)

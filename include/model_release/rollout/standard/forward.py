@@ -52,7 +52,7 @@ from include.model_release.rollout.standard.capacity import (
     missing,
     replicas_before,
     stable_replicas,
-    unseen,
+    unproved,
 )
 from include.model_release.rollout.standard.patch import (
     leaves_too_few,
@@ -120,11 +120,12 @@ def _expose(entry: CanaryEntry, observed: Observed, view: StandardView) -> Actio
         )
     if (view.own_route.host, view.own_route.backend) != (wanted["spec"]["hostnames"][0], view.backend(entry)):
         return Expose(wanted, "Give the candidate a host of its own.")
-    if observed.candidate_url and observed.alone(view.stable_backend):
+    found = _served(entry, view)
+    if not found and observed.candidate_url and observed.alone(view.stable_backend):
         return Done(
             dict(observed.traffic), reason=f"The candidate answers at {observed.candidate_url} alone."
         )
-    return Wait("Waiting for a Gateway to take the candidate's HTTPRoute.", "preview")
+    return Wait(f"Waiting for a Gateway to take the candidate's HTTPRoute. {found}".rstrip(), "preview")
 
 
 def _canary_is_named(goal: StartCanary, observed: Observed, view: StandardView) -> Action:
@@ -147,8 +148,8 @@ def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed, view: S
         return hindrance
     if not observed.alone(view.stable_backend):
         return Wait("Waiting for the stable version to have all traffic.", "settle")
-    hidden = unseen(view, view.stable_backend)
-    return Wait(hidden, "settle") if hidden else None
+    found = unproved(view, view.stable_backend, view.stable_uri)
+    return Wait(found, "settle") if found else None
 
 
 def _notes(goal: StartCanary | ShowCandidate, observed: Observed, view: StandardView) -> dict[str, str]:
@@ -231,10 +232,12 @@ def _to_weight(weight: int, entry: CanaryEntry, observed: Observed, view: Standa
         body = with_percent(observed, view, entry, weight)
         raising = Patch(body, f"Shift the canary from {entry.percent} to {weight} %.", "canary")
         return _prepared(weight, entry, observed, view, "canary") or raising
-    if observed.is_split({view.backend(entry): weight, view.stable_backend: 100 - weight}):
+    found = _served(entry, view)
+    if not found and observed.is_split({view.backend(entry): weight, view.stable_backend: 100 - weight}):
         return Done(dict(observed.traffic), reason=f"The candidate has {weight} % of the traffic.")
     return Wait(
-        f"Waiting to see {weight} % on the candidate in the HTTPRoutes (KServe before 0.21 never writes it).",
+        f"Waiting to see {weight} % on the candidate in the HTTPRoutes (KServe before 0.21 never writes it). "
+        f"{found}".rstrip(),
         "canary",
     )
 
@@ -245,7 +248,7 @@ def _prepared(
     """Return what is left to do before the candidate has the pods that carry a weight; None where it has them."""
     pods = needed(replicas_before(view, entry), weight)
     if entry.min_replicas >= pods:
-        short = missing(view, view.backend(entry), pods)
+        short = missing(view, view.backend(entry), pods) or _served(entry, view)
         return Wait(f"Waiting with {weight} % for the candidate's pods: {short}", phase) if short else None
     if leaves_too_few(view, entry, pods):
         return Impossible(
@@ -272,17 +275,26 @@ def promote(goal: Promote, observed: Observed, view: StandardView) -> Action:
         body = with_percent(observed, view, entry, 100)
         raising = Patch(body, "Lead everyone to the candidate.", "promote")
         return _prepared(100, entry, observed, view, "promote") or raising
-    if not observed.alone(view.backend(entry)):
-        return Wait("Waiting to see everyone on the candidate before the old one goes.", "promote")
+    found = _served(entry, view)
+    if found or not observed.alone(view.backend(entry)):
+        reason = f"Waiting to see everyone on the candidate before the old one goes. {found}".rstrip()
+        return Wait(reason, "promote")
     return Patch(promoted(observed, view, entry), "Make the candidate the stable predictor.", "promote")
 
 
 def _await_promotion(uri: str, observed: Observed, view: StandardView) -> Action:
     if not uri or view.stable_uri != uri:
         return Impossible(f"No canary of {uri or 'any version'} is under way on {observed.name}.")
-    if view.predictor_ready and observed.alone(view.stable_backend) and not view.echoes:
+    found = unproved(view, view.stable_backend, uri)
+    if not found and view.predictor_ready and observed.alone(view.stable_backend) and not view.echoes:
         return Done(dict(observed.traffic), reason="The candidate has all traffic.")
-    return Wait("Waiting to see all traffic on the candidate.", "promote", failure=observed.failure)
+    reason = f"Waiting to see all traffic on the candidate. {found}".rstrip()
+    return Wait(reason, "promote", failure=observed.failure)
+
+
+def _served(entry: CanaryEntry, view: StandardView) -> str:
+    """Return why the candidate's pods are not known to serve what the spec names; "" where they are."""
+    return unproved(view, view.backend(entry), entry.storage_uri)
 
 
 def _under_way(uri: str, observed: Observed, view: StandardView) -> CanaryEntry | Impossible:

@@ -1,4 +1,4 @@
-"""Slipway's own write of the HTTPRoutes' weights, for a rollback that KServe does not bring to the users.
+"""Slipway's own write of the HTTPRoutes, for a rollback that KServe does not bring to the users.
 
 KServe leaves its routes as they are while stable's Deployment is not available, whatever the spec says. And while its
 manager hangs, its webhooks keep the API from changing the spec at all. Then, and for the way back alone, slipway writes
@@ -10,7 +10,7 @@ the spec is patched again and again until it has taken percent 0.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from include.model_release.rollout.actions import PatchRoutes, RoutePatch
@@ -24,22 +24,55 @@ def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchR
     Only the weights of these two change; all else of a rule is given back as it is.
     """
     patches = []
-    for route in view.routes:
-        metadata, spec = mapping(route.get("metadata")), mapping(route.get("spec"))
-        name = text(metadata.get("name"))
-        if name not in (view.service, f"{view.service}-predictor"):
-            continue
-        if not is_made_for(metadata, view.service, view.uid):
-            continue
-        rules = spec.get("rules")
-        led = [_led(rule, off, to) for rule in items(rules)]
-        if isinstance(rules, list) and len(led) == len(rules) and led != rules:
-            version = {"resourceVersion": text(metadata.get("resourceVersion"))}
+    for name, version, rules in _routes_of_kserve(view):
+        led = [_led(rule, off, to) for rule in rules]
+        if led != rules:
             patches.append(RoutePatch(name, {"metadata": version, "spec": {"rules": led}}))
     if not patches:
         return None
     reason = f"KServe does not change the HTTPRoutes: write their weights, nobody to {off}."
     return PatchRoutes(tuple(patches), reason, phase)
+
+
+def dead_backends(view: StandardView) -> tuple[str, ...]:
+    """Return the backends, other than the stable predictor's, that the routes still name with no share."""
+    return tuple(
+        name for name, share in view.route.traffic.items() if not share and name != view.stable_backend
+    )
+
+
+def dropping(view: StandardView, backends: Collection[str], phase: str) -> PatchRoutes | None:
+    """Return what takes references without a share out of KServe's routes; None where none can go."""
+    patches = []
+    for name, version, rules in _routes_of_kserve(view):
+        left = [_without(rule, backends) for rule in rules]
+        if left != rules:
+            patches.append(RoutePatch(name, {"metadata": version, "spec": {"rules": left}}))
+    if not patches:
+        return None
+    reason = f"KServe does not change the HTTPRoutes: take {', '.join(backends)} out of them."
+    return PatchRoutes(tuple(patches), reason, phase)
+
+
+def _without(rule: Mapping[str, Any], backends: Collection[str]) -> dict[str, Any]:
+    left = copy.deepcopy(dict(rule))
+    references = left.get("backendRefs")
+    kept = [one for one in items(references) if one.get("name") not in backends or one.get("weight") != 0]
+    if kept and isinstance(references, list) and len(items(references)) == len(references):
+        left["backendRefs"] = kept
+    return left
+
+
+def _routes_of_kserve(view: StandardView) -> Iterator[tuple[str, dict[str, str], list[Any]]]:
+    """Yield name, version and rules of each route that KServe has made for this very InferenceService."""
+    for route in view.routes:
+        metadata, spec = mapping(route.get("metadata")), mapping(route.get("spec"))
+        name, rules = text(metadata.get("name")), spec.get("rules")
+        is_kserves = name in (view.service, f"{view.service}-predictor") and is_made_for(
+            metadata, view.service, view.uid
+        )
+        if is_kserves and isinstance(rules, list) and len(items(rules)) == len(rules):
+            yield name, {"resourceVersion": text(metadata.get("resourceVersion"))}, rules
 
 
 def _led(rule: Mapping[str, Any], off: str, to: str) -> dict[str, Any]:

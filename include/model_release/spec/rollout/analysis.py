@@ -42,6 +42,11 @@ class AnalysisPolicy(SpecPart):
     slow.
     """
 
+    disruption_grace_windows: Annotated[int, Field(ge=0, le=100)] = 3
+    """Windows of a step that are not judged because the cluster itself took a pod of the candidate away (a node that is
+    lost or drained, a preemption); 0: all are judged.
+    """
+
     @property
     def shares(self) -> dict[HypothesisName, float]:
         """What each hypothesis test has of alpha; the shares sum to 1.

@@ -10,6 +10,7 @@ from include.model_release.selectors import check_selector
 from include.model_release.spec.parts import SpecPart
 
 DEFAULT_LOOKBACK_S = 60
+DEFAULT_UNANSWERED_AFTER_S = 30.0
 
 
 def _one_or_several(value: object) -> object:
@@ -47,6 +48,12 @@ class MetricsOverrides(SpecPart):
     errors: RevisionSelectors | None = None
     latency: RevisionSelectors | None = None
     """Cumulative buckets, with the label `le` in `latency_unit`."""
+    begun: RevisionSelectors | None = None
+    """Attempts as they begin; with `active`: then requests that are never answered are seen."""
+    retried: RevisionSelectors | None = None
+    """Attempts that were tried again, among those that began."""
+    active: RevisionSelectors | None = None
+    """The gauge of what has begun and is not over."""
     watched: WatchSelectors | None = None
     """Fresh and above 0 while the source sees the revision: then a counter that is lacking is 0."""
 
@@ -67,6 +74,8 @@ class Metrics(SpecPart):
     """Data older than this are no data: more than a scrape interval."""
     timeout_s: Annotated[float, Field(gt=0, le=120)] = 10.0
     """How long one reading may take in all."""
+    unanswered_after_s: Annotated[float, Field(ge=1, le=3600)] = DEFAULT_UNANSWERED_AFTER_S
+    """An HTTP request that is active for longer counts as unanswered: more than the slowest good answer takes."""
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
@@ -87,7 +96,8 @@ class Metrics(SpecPart):
             )
         if own.requests == () or own.errors == ():
             raise ValueError(
-                "`requests` and `errors` must be asked for; only `latency` and `watched` may be `[]`"
+                "`requests` and `errors` must be asked for; only `latency`, `watched`, `begun`, `retried` and `active` "
+                "may be `[]`"
             )
         if self.queries is None and own.latency and self.latency_unit is None:
             raise ValueError("`overrides.latency` without `queries` needs `latency_unit`: `ms` or `s`")

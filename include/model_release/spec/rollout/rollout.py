@@ -27,6 +27,7 @@ from include.model_release.spec.rollout.plan import (
 )
 from include.model_release.spec.rollout.preview import Preview
 from include.model_release.spec.rollout.release_windows import ReleaseWindow
+from include.model_release.spec.rollout.streaming import Streaming, streams_obstacle
 
 _DEFAULT_STEPS = (
     RolloutStep(weight=5, bake_s=120),
@@ -36,6 +37,7 @@ _DEFAULT_STEPS = (
 )
 
 
+LONGEST_DRAIN_S = 3600
 AfterRollback = Literal["wait", "go_on"]
 OnHold = Literal["wait", "refuse"]
 
@@ -62,10 +64,15 @@ class Rollout(SpecPart):
     on_inconclusive: OnInconclusive = "rollback"
     """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
     golden_replay: GoldenReplaySettings = GoldenReplaySettings()
+    streaming: Streaming = Streaming()
+    """For models that users ask over streams: who reads what the answers hold."""
     lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
     handover_s: Annotated[int, Field(ge=15, le=LONGEST_HANDOVER_S)] = DEFAULT_HANDOVER_S
     """The same, from the end of the last step until the task that promotes has begun; never less than `lease_s`."""
+    drain_s: Annotated[int, Field(ge=0, le=LONGEST_DRAIN_S)] = 30
+    """How long requests and streams that are open on the candidate at weight 0 may take to end by themselves; then
+    its pods are ended."""
     analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()
@@ -115,6 +122,26 @@ class Rollout(SpecPart):
         if self.mirror_comparison is not None and self.preview is None:
             raise ValueError(
                 "`mirror_comparison:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
+            )
+        return self
+
+    def streams_obstacle(self, mode: str) -> tuple[str, str] | None:
+        """Return why the canary of a model that is asked over streams could not be judged, and what to do.
+
+        :param mode: the deployment mode of the InferenceService.
+        """
+        only = self.golden_replay.metrics_see_users_only
+        return streams_obstacle(self.streaming, self.metrics, mode, metrics_see_users_only=only)
+
+    @model_validator(mode="after")
+    def _streams_can_be_judged(self) -> Self:
+        asked = self.streaming.protocol is not None or self.streaming.answers_read_by == "metrics"
+        obstacle = self.streams_obstacle(self.deployment_mode) if asked else None
+        if obstacle is not None:
+            found, remedy = obstacle
+            raise ValueError(
+                f"nobody would read the answers inside the model's streams (`streaming`): {found}. {remedy[0].upper()}"
+                f"{remedy[1:]}"
             )
         return self
 

@@ -320,6 +320,10 @@ DEPLOYMENT = Record(
     {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": OBJECT},
     required=("spec",),
 )
+# Likewise.
+REVISION = Record(
+    {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": OBJECT}
+)
 # Knative Serving v1, serving.knative.dev: as much of it as the emulated KServe writes.
 KNATIVE_SERVICE = Record(
     {

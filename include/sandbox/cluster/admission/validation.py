@@ -34,6 +34,7 @@ from include.sandbox.cluster.admission.schemas import (
     LEASE,
     NAMESPACE,
     POD,
+    REVISION,
 )
 from include.sandbox.cluster.admission.structure import Findings, Schema, pruned
 from include.sandbox.cluster.errors import (
@@ -54,6 +55,7 @@ from include.sandbox.cluster.resources import (
     LEASES,
     NAMESPACES,
     PODS,
+    REVISIONS,
     KubeObject,
     Resource,
 )
@@ -68,6 +70,7 @@ _SCHEMAS: Mapping[Resource, Schema] = {
     HTTP_ROUTES: HTTP_ROUTE,
     DEPLOYMENTS: DEPLOYMENT,
     KNATIVE_SERVICES: KNATIVE_SERVICE,
+    REVISIONS: REVISION,
     NAMESPACES: NAMESPACE,
 }
 _EMPTY_EVENT: Mapping[str, Any] = {

@@ -46,6 +46,8 @@ class PodRunner:
             await self._stop()
 
     def _react(self, event: str, pod: KubeObject) -> None:
+        if pod["spec"].get("nodeName", self._node.name) != self._node.name:
+            return  # another node's
         metadata, uid = pod["metadata"], pod["metadata"]["uid"]
         known = self._runs.get(uid)
         if event == "DELETED":

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
+from include.sandbox.kserve.annotations import SOURCE_URI, UNPROPAGATED_ANNOTATIONS
 
 # Reconciling is a loop of its own observations; in practice it settles after three rounds.
 MAX_ROUNDS = 8
@@ -34,7 +34,7 @@ Object = Mapping[str, Any]
 class Revision:
     """One immutable revision: its name, its place in the order, the digest of its template, and how it fares.
 
-    `phase` is "ready" once it has been ready, for ever after; `message` and `exit_code` tell of a failure.
+    `annotations` are the template's, which the revision keeps. `phase` is "ready" once it has been ready, for ever after; `message` and `exit_code` tell of a failure.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Revision:
     phase: Phase = "pending"
     message: str = ""
     exit_code: int = 0
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,12 @@ def template_of(service: Object, unpropagated: Iterable[str] = UNPROPAGATED_ANNO
     """Return what of an InferenceService goes into the Knative revision template."""
     metadata = service["metadata"]
     kept_out = set(unpropagated)
-    annotations = {
-        key: value for key, value in (metadata.get("annotations") or {}).items() if key not in kept_out
-    }
     predictor = {
         key: value for key, value in service["spec"]["predictor"].items() if key != "canaryTrafficPercent"
     }
+    # The predictor's own go first.
+    told = {**(metadata.get("annotations") or {}), **(predictor.pop("annotations", None) or {})}
+    annotations = {key: value for key, value in told.items() if key not in kept_out}
     return {"annotations": annotations, "labels": dict(metadata.get("labels") or {}), "predictor": predictor}
 
 
@@ -134,7 +135,8 @@ def accept(
         return predictor
     number = created.number + 1 if created else 1
     name = f"{service['metadata']['name']}-predictor-{number:05d}"
-    new = Revision(name, number, digest, storage_uri_of(service))
+    uri = storage_uri_of(service)
+    new = Revision(name, number, digest, uri, annotations={**template["annotations"], SOURCE_URI: uri})
     return replace(predictor, revisions=(*predictor.revisions, new))
 
 

@@ -10,12 +10,16 @@ from typing import Any
 
 from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
-from include.sandbox.kserve.knative.service import knative_service, remove, write
+from include.sandbox.kserve.knative.service import remove, write
 from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.routing import Backend, Ingress
 
 log = logging.getLogger(__name__)
+
+REVISION_LABEL = "serving.knative.dev/revision"
+# How often Knative's autoscaler looks (`tick-interval`).
+_AUTOSCALER_PERIOD_S = 2.0
 
 
 class KnativeWorker(ServiceWorker):
@@ -82,19 +86,23 @@ class KnativeWorker(ServiceWorker):
         )
         self.predictor = machine.forget_old(settled)
         self._start()
-        write(self._store, knative_service(self.predictor, service))
         service = self._write_status(service)
         await self._route()
         self.save_state()
         self._write_status(service)
-        self._scale_down()
+        await self._scale_down()
 
     def _write_status(self, service: Mapping[str, Any]) -> dict[str, Any]:
         """Write the status, and return the service with it."""
         is_routed = _ways(self._routed) == _ways(self.predictor.traffic)
+        write(self._store, self.predictor, service, is_routed=is_routed)
         status = status_of(self.predictor, **self.status_arguments(service), is_routed=is_routed)
         self.write_status(status)
         return {**service, "status": status}
+
+    def pod_labels(self, run: str) -> Mapping[str, str]:
+        """Return Knative's labels of a revision's pods."""
+        return {REVISION_LABEL: run, "app": run}
 
     def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
@@ -165,10 +173,19 @@ class KnativeWorker(ServiceWorker):
             self._routed = before
             raise
 
-    def _scale_down(self) -> None:
-        """End the revisions that have had no part in the traffic for the grace period."""
+    async def _scale_down(self) -> None:
+        """End the revisions that have had no part in the traffic for the grace period, and nobody on them.
+
+        As Knative's autoscaler sees it, a stream that is open is concurrency: its revision is not scaled to zero.
+        """
         needed = self._needed()
-        for name in [one for one in self.runs if one not in needed]:
+        idle = [one for one in self.runs if one not in needed]
+        open_requests = await self._context.open_requests() if idle else {}
+        for name in idle:
+            if open_requests.get(name):
+                self._idle_since.pop(name, None)
+                self.wake_after(_AUTOSCALER_PERIOD_S)
+                continue
             since = self._idle_since.setdefault(name, time.monotonic())
             left_s = since + self._settings.scale_down_grace_s - time.monotonic()
             if left_s > 0:

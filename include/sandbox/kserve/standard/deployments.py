@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from include.sandbox.kserve.annotations import SOURCE_URI
 from include.sandbox.kserve.owner import owner
 from include.sandbox.kserve.standard.machine import Object, Predictor, Workload
 
@@ -43,7 +44,9 @@ def _deployment(workload: Workload, service: Object) -> dict[str, Any]:
                 "type": "RollingUpdate",
                 "rollingUpdate": {"maxUnavailable": workload.max_unavailable, "maxSurge": "25%"},
             },
-            "template": {"metadata": {"labels": labels}},
+            "template": {
+                "metadata": {"labels": labels, "annotations": {SOURCE_URI: workload.newest.storage_uri}}
+            },
         },
         "status": _status(workload),
     }

@@ -134,6 +134,10 @@ class StandardWorker(ServiceWorker):
         loop = asyncio.get_running_loop()
         self._next_look = None if seconds is None else loop.call_later(seconds, self.wake)
 
+    def pod_labels(self, run: str) -> Mapping[str, str]:
+        """Return KServe's label of a Deployment's pods."""
+        return {"app": f"isvc.{run.rpartition('-')[0]}"}
+
     def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
         if self.predictor.routed:

@@ -12,14 +12,18 @@ Four controllers act one step at a time, in any order, each on what it last saw:
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from include.model_release.rollout.fields import TAG_ROUTING
+from include.model_release.rollout.fields import FIELD_MANAGER, SOURCE_URI, TAG_ROUTING
 from include.model_release.rollout.observation import Observed, observe
+from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 
 Json = dict[str, Any]
+# The storageUri, the service's annotations that reach revisions, and the predictor's own ones, which always do.
+Template = tuple[str, str, tuple[tuple[str, str], ...]]
 
 # A newly made InferenceService needs these steps, in this order, until nothing changes.
 CONTROLLERS = ("sync", "kserve", "configuration", "ready", "route")
@@ -45,6 +49,7 @@ class KnativeModel:
     spec: Json = field(default_factory=dict)
     transformer: Json = field(default_factory=dict)
     annotations: Json = field(default_factory=dict)
+    named_by: str = ""
     generation: int = 1
     resource_version: int = 1
     seen: tuple[Json, Json, int] | None = None
@@ -52,14 +57,19 @@ class KnativeModel:
     status_traffic: list[Json] = field(default_factory=list)
     status_route: str = ""
     observed_generation: int | None = None
-    template: tuple[str, str] | None = None
+    template: Template | None = None
     targets: list[Json] = field(default_factory=list)
     service_generation: int = 0
     handled_generation: int = 0
-    revisions: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
+    revisions: list[tuple[str, Template]] = field(default_factory=list)
     up: set[str] = field(default_factory=set)
     intended: list[Json] = field(default_factory=list)
     routed: list[Json] = field(default_factory=list)
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> KnativeModel:
+        """Return a copy that goes its own way: what is in these is changed in place, all else is replaced."""
+        own = {"component": dict(self.component), "revisions": list(self.revisions), "up": set(self.up)}
+        return replace(self, **own)
 
     # --- the API ---
 
@@ -69,23 +79,27 @@ class KnativeModel:
         self.transformer = copy.deepcopy(manifest["spec"].get("transformer", {}))
         self.annotations = dict(manifest["metadata"].get("annotations", {}))
 
-    def patch(self, body: Json) -> None:
+    def patch(self, body: Json, manager: str | None = None) -> None:
         """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the
         spec.
+
+        :param manager: who patches; None: slipway, if the patch names a resourceVersion, as all of slipway's do.
         """
         wanted = body["metadata"].get("resourceVersion")
         if wanted is not None and wanted != str(self.resource_version):
             raise ConflictError
-        before = copy.deepcopy((self.spec, self.transformer))
-        _merge(self.spec, body.get("spec", {}).get("predictor", {}))
-        _merge(self.transformer, body.get("spec", {}).get("transformer", {}))
-        _merge(self.annotations, body["metadata"].get("annotations", {}))
+        before = (self.spec, self.transformer)
+        self.spec = merge_patched(self.spec, body.get("spec", {}).get("predictor", {}))
+        self.transformer = merge_patched(self.transformer, body.get("spec", {}).get("transformer", {}))
+        self.annotations = merge_patched(self.annotations, body["metadata"].get("annotations", {}))
         self.generation += (self.spec, self.transformer) != before
+        if self.spec["model"] != before[0]["model"]:
+            self.named_by = manager or (FIELD_MANAGER if wanted is not None else "somebody")
         self.resource_version += 1
 
     def read(self) -> Observed:
         """Read the InferenceService, and the Knative Service behind it, as a client does."""
-        return observe(self.as_object(), behind=self.knative_service())
+        return observe(self.as_object(), behind=self.knative_service(), revisions=self.revision_objects())
 
     def as_object(self) -> Json:
         """Return the InferenceService as the API shows it."""
@@ -103,6 +117,7 @@ class KnativeModel:
                 "resourceVersion": str(self.resource_version),
                 "generation": self.generation,
                 "annotations": dict(self.annotations),
+                "managedFields": self._managed_fields(),
             },
             "spec": {
                 "predictor": copy.deepcopy(self.spec),
@@ -124,18 +139,51 @@ class KnativeModel:
             },
         }
 
+    def _managed_fields(self) -> list[Json]:
+        """Return who changed the storageUri last, as the API server tells it."""
+        fields = {"f:spec": {"f:predictor": {"f:model": {"f:storageUri": {}}}}}
+        return (
+            [{"manager": self.named_by, "operation": "Update", "fieldsV1": fields}] if self.named_by else []
+        )
+
     def knative_service(self) -> Json:
-        """Return the Knative Service as the API shows it, as far as its traffic goes."""
+        """Return the Knative Service as the API shows it, as far as what is served and its traffic go."""
         owner = {"kind": "InferenceService", "name": "digits", "uid": "u", "controller": True}
+        created, ready = self._latest_created(), self._latest_ready()
+        is_routed = bool(self.intended) and self.routed == self.intended
+        is_made = bool(self.revisions) and self.revisions[-1][1] == self.template
+        is_settled = is_routed and is_made and created == ready
         return {
             "metadata": {
                 "name": "digits-predictor",
                 "namespace": "models",
                 "resourceVersion": f"s{self.service_generation}",
+                "generation": self.service_generation,
                 "ownerReferences": [owner],
             },
-            "spec": {"traffic": copy.deepcopy(self.targets)},
+            "spec": {
+                "template": {"metadata": {"annotations": _made_of(self.template)}},
+                "traffic": copy.deepcopy(self.targets),
+            },
+            "status": {
+                "observedGeneration": self.handled_generation,
+                "latestCreatedRevisionName": created,
+                "latestReadyRevisionName": ready,
+                "conditions": [
+                    {"type": "RoutesReady", "status": "True" if is_routed else "Unknown"},
+                    {"type": "Ready", "status": "True" if is_settled else "Unknown"},
+                ],
+            },
         }
+
+    def revision_objects(self, names: Iterable[str] | None = None) -> list[Json]:
+        """Return the revisions that the status names, as the API shows them; None: of the status as it is now."""
+        wanted = set(self.component.values()) if names is None else set(names)
+        return [
+            {"metadata": {"name": name, "namespace": "models", "annotations": _made_of(template)}}
+            for name, template in self.revisions
+            if name in wanted
+        ]
 
     def patch_traffic(self, body: Json) -> None:
         """Apply a merge patch to the Knative Service: Knative's own webhook asks nobody of KServe."""
@@ -203,7 +251,7 @@ class KnativeModel:
                 self.step(name)
 
     def _sync(self) -> None:
-        self.seen = (copy.deepcopy(self.spec), dict(self.annotations), self.generation)
+        self.seen = (self.spec, self.annotations, self.generation)
 
     def _kserve(self) -> None:
         if self.seen is None:
@@ -220,7 +268,8 @@ class KnativeModel:
             if percent < 100:
                 targets.append({"revisionName": rolled_out, "percent": 100 - percent, "tag": "prev"})
         reaching = repr(sorted(annotations.items())) if self.annotations_reach_revisions else ""
-        template = (spec["model"]["storageUri"], reaching)
+        own = tuple(sorted(spec.get("annotations", {}).items()))
+        template = (spec["model"]["storageUri"], reaching, own)
         if (template, targets) != (self.template, self.targets):
             self.template, self.targets = template, targets
             self.service_generation += 1
@@ -265,13 +314,13 @@ class KnativeModel:
             self.revisions.append((f"digits-predictor-{len(self.revisions) + 1:05d}", self.template))
 
     def _ready(self) -> None:
-        for name, (uri, _) in self.revisions:
+        for name, (uri, *_) in self.revisions:
             if name not in self.up and uri not in self.unloadable:
                 self.up.add(name)
                 return
 
     def _ready_newest(self) -> None:
-        for name, (uri, _) in reversed(self.revisions):
+        for name, (uri, *_) in reversed(self.revisions):
             if name not in self.up and uri not in self.unloadable:
                 self.up.add(name)
                 return
@@ -299,20 +348,18 @@ class KnativeModel:
         return next((name for name, _ in reversed(self.revisions) if name in self.up), "")
 
 
+def _made_of(template: Template | None) -> Json:
+    """Return the annotations of a template, as far as they tell what is served and who has named it."""
+    if template is None:
+        return {}
+    uri, _, own = template
+    return {SOURCE_URI: uri, **dict(own)}
+
+
 def _told(target: Json) -> Json:
     """Return a line of the traffic as the status has it: a tag has a host of its own."""
     url = {"url": f"http://{target['tag']}-digits-predictor.models.example.org"} if "tag" in target else {}
     return {**target, **url}
-
-
-def _merge(target: Json, patch: Json) -> None:
-    for key, value in patch.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict):
-            _merge(target.setdefault(key, {}), value)
-        else:
-            target[key] = value
 
 
 def live_model(**settings: Any) -> KnativeModel:
@@ -326,4 +373,6 @@ def live_model(**settings: Any) -> KnativeModel:
 
 
 # They number what happened and decide nothing; with them no two states would be the same.
-_COUNTERS = frozenset({"resource_version", "service_generation", "handled_generation", "observed_generation"})
+_COUNTERS = frozenset(
+    {"named_by", "resource_version", "service_generation", "handled_generation", "observed_generation"}
+)

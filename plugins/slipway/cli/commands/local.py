@@ -41,6 +41,9 @@ def add_to(app: typer.Typer) -> None:
     command(
         app, "verify", PANEL, examples=("slipway verify digits 3", "slipway verify digits 3 --bucket models")
     )(verify)
+    command(
+        app, "store-check", PANEL, examples=("slipway store-check", "slipway store-check --bucket models")
+    )(store_check)
 
 
 def lint(
@@ -161,4 +164,34 @@ def verify(
             expected=f"{found.findings[0].key}: {found.findings[0].expected}",
             found=found.findings[0].found,
             remedy=f'slipway reject {model} {version} --reason "…", and find out who wrote to the bucket',
+        )
+
+
+def store_check(
+    desk: Desk,
+    bucket: Annotated[
+        str, typer.Option("--bucket", help="The bucket, where the configuration names none.")
+    ] = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Ask the object store whether it keeps what locks and records rely on: conditions, listings, digests.
+
+    A server, or a proxy before it, may take If-None-Match and If-Match and not look at them; a release is not admitted
+    there. It writes small objects below operations/store-probe/ and removes them, and asks no Airflow. Exit code: 0 the
+    store keeps it; 1 it does not.
+    """
+    from slipway.cli.store_checking import check_store
+
+    found = check_store(desk, bucket)
+    if output is not Format.TABLE:
+        desk.printer.show(found.as_json())
+    for line in found.told():
+        desk.printer.say(line)
+    if found.broken:
+        raise CommandError(
+            f"the object store of the bucket {found.bucket!r} does not keep what releases rely on",
+            expected=f"{found.broken[0].what}: {found.broken[0].expected}",
+            found=found.broken[0].found,
+            remedy="use a store that keeps conditions, without a proxy before it that drops headers: "
+            "docs/cluster.md lists those that were tried",
         )

@@ -34,6 +34,7 @@ from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import GC_PARAMETERS, require_known
 from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import airflow_failures
+from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.retention_look import RetentionLook
 from slipway.operators.release import RETENTION_DAG_ID
@@ -176,6 +177,7 @@ class DeleteVersionsOperator(GcOperator):
         run_id = context["run_id"]
         plan = read_plan(self.store, run_id, self.model, self.plan_sha256)
         approval = require_approved(read_approval(self.store), run_id, self.plan_sha256)
+        require_guarantees(self.store)  # each deletion is made under the model's lock
         spec, look = self.look_at(self.model)
         stored = {one.version: one for one in look.stored_versions()}
 

@@ -23,6 +23,7 @@ from slipway.airflow_run import is_missing_run, triggered_by
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir
 from slipway.fleet.release import FleetRelease, release_fleet, settle_fleet
+from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.triton_client.caller import run
 from slipway.page_addresses import release_page
 from slipway.run_note import tell_fleet
@@ -114,6 +115,7 @@ class PlaceFleetVersionOperator(FleetOperator):
         with self.telling(context, "not released"):
             version = parse_version(self.version)
             parts = self.parts
+            require_guarantees(parts.store)  # what is intended for the fleet is written under conditions
             parts.require_permitted(version, triggered_by(context))
             copied = parts.place(version)
         told = f"version {version} of {parts.file.model} {'was laid' if copied else 'lies'} in place"

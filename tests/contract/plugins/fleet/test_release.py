@@ -153,6 +153,25 @@ def test_version_that_users_may_not_get_is_on_no_server(fleet: TritonFleet, stor
     assert fleet.served() == on_all(1)
 
 
+def test_version_that_is_rejected_between_entry_and_commit_is_on_no_server(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """The permission is asked for again right before users get it; what was allowed at the entry does not count."""
+    fleet.bring(store, 1, "one")
+    asked = 0
+
+    def refused() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise RaiseRefusedError("version 2 may not get users", found="it was rejected by bob")
+
+    outcome = fleet.bring(store, 2, "two", permit=refused)
+    assert (outcome.outcome, asked) == ("taken_back", 2)
+    assert "rejected by bob" in outcome.reasons[0]
+    assert fleet.served() == on_all(1)
+
+
 def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
     """One that comes while others have the version already gets it before the release ends."""
     fleet.bring(store, 1, "one")

@@ -117,7 +117,7 @@ def test_undecided_condition_is_asked_again(
     faults.plan = ["409"] * 3
     assert faulty.write_once("k", b"another") is False
     faults.plan = ["409"] * 3
-    assert faulty.copy("source", "copied", only_new=True) == hashlib.sha256(BODY).hexdigest()
+    assert faulty.copy("source", "copied") == hashlib.sha256(BODY).hexdigest()
     assert faults.met == 9
     assert store.read("k") == BODY
 

@@ -5,60 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.host.images import build_image
 from include.sandbox.kserve.controller import KServeSettings
-from include.sandbox.kserve.revisions import RunPolicy, download_repository
+from include.sandbox.kserve.revisions import download_repository
 from include.sandbox.services.routing import Mirror
 from include.sandbox.services.triton import TritonPorts
 from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
-from tests.support.serving.envoy import Envoy
 from tests.support.serving.kserve_cluster import FIRST, KIND, NAME, NAMESPACE, SECOND, THIRD, Cluster
 from tests.support.serving.models import table_model
-from tests.support.serving.published import BETTER, BROKEN, GOOD, published_versions
+from tests.support.serving.published import BETTER, BROKEN, GOOD
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
-
-
-@pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """S3 with three published versions; yields the AWS_* environment that reads it."""
-    with published_versions(tmp_path_factory.mktemp("versions")) as environment:
-        yield environment
-
-
-@pytest_asyncio.fixture
-async def cluster(envoy: Envoy, bucket: dict[str, str], tmp_path: Path) -> AsyncIterator[Cluster]:
-    """A running controller with nothing to do yet; nobody listens where it mirrors to."""
-    mirror_ports = TritonPorts.free()
-    settings = KServeSettings(
-        state_dir=tmp_path / "kserve",
-        triton_venv=build_image("triton"),
-        router_dir=envoy.router.directory,
-        router_admin_url=envoy.router.admin_url,
-        domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
-        environment=bucket,
-        scale_down_grace_s=0.5,
-        mirror=Mirror(mirror_ports.http, mirror_ports.grpc),
-        run_policy=RunPolicy(restart_pauses_s=(0.5,), exit_timeout_s=5),
-    )
-    one = Cluster(ObjectStore(), settings, envoy)
-    one.start()
-    try:
-        yield one
-    finally:
-        await one.stop()
 
 
 async def test_first_deploy_answers_over_both_protocols(cluster: Cluster) -> None:

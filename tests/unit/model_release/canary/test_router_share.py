@@ -11,6 +11,7 @@ from numpy.random import default_rng
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.router_share import RouterShare
+from include.model_release.metrics.samples import Sample, Window
 from tests.support.canary.windows import judge, window
 
 
@@ -79,6 +80,36 @@ def test_the_first_window_of_a_step_does_not_count() -> None:
     assert "at weight 90 %" in judged.observe(window((500, 0), (500, 0))).reason
 
 
+def test_one_window_that_was_counted_wrongly_is_not_all_there_is() -> None:
+    """Weeks of stable's counts in one window are doubted, and a few windows later they no longer count for more."""
+    judged = judge(weight=25)
+    for counts in ((750, 0), (2_060_000, 60_000)):
+        verdict = judged.observe(window(counts, (250, 1)))
+    assert "The router does not do" in verdict.reason
+    for _ in range(4):
+        verdict = judged.observe(window((750, 0), (250, 1)))
+    assert verdict.status == "pass"
+
+
+def test_evidence_of_the_router_ages() -> None:
+    """A router that did as it should for hours and then does not is doubted after some windows; only those are told."""
+    judged = judge(weight=50)
+    for _ in range(200):
+        judged.observe(window((500, 0), (500, 0)))
+    for _ in range(20):
+        verdict = judged.observe(window((900, 0), (100, 0)))
+    assert "(2000 of 20000 requests in the last 20 windows)" in verdict.reason
+
+
+def test_requests_count_where_they_began() -> None:
+    """A candidate that is sent its share and answers nothing is no fault of the router's."""
+    judged = judge(weight=50)
+    mine = Sample(0, 0, {}, 0, begun=250, active=250)
+    for _ in range(3):
+        verdict = judged.observe(Window(10.0, Sample(250, 0, {}, 0, begun=250, active=0), mine))
+    assert "router" not in verdict.reason
+
+
 def test_it_outlives_a_restart_and_passes_nothing() -> None:
     """A judge that was saved goes on with the counts; users that come after all clear the doubt."""
     judged = judge(weight=50)
@@ -104,7 +135,7 @@ def test_a_saved_state_that_holds_no_counts_is_refused() -> None:
     judged = judge(weight=50)
     judged.observe(window((1, 0), (1, 0)))
     state = json.loads(judged.to_json())
-    state["router"]["stable_requests"] = -1
+    state["router"]["windows"] = [[1, -1]]
     with pytest.raises(Exception, match="cannot be read"):
         CanaryJudge.from_json(json.dumps(state))
 

@@ -36,6 +36,11 @@ from include.model_release.metrics.samples import (
         {"requests": 1, "errors": 0, "latency_buckets": {math.nan: 1}},
         {"requests": 1, "errors": 0, "latency_buckets": {-5.0: 1}},
         {"requests": 1, "errors": 0, "latency_buckets": {5.0: -1}},
+        {"requests": 3, "errors": 1, "unanswered": 2},
+        {"requests": 3, "errors": 1, "unanswered": -1},
+        {"requests": 3, "errors": 1, "begun": -1},
+        {"requests": 3, "errors": 1, "begun": math.nan},
+        {"requests": 3, "errors": 1, "active": 0.5},
     ],
 )
 def test_impossible_counts_are_a_failure_of_the_source(counts: dict[str, Any]) -> None:
@@ -85,7 +90,9 @@ buckets = st.dictionaries(st.one_of(st.floats(0.001, 1e6), st.just(math.inf)), c
 @st.composite
 def samples(draw: st.DrawFn) -> Sample:
     requests = draw(counts)
-    return Sample(requests, draw(st.integers(0, requests)), draw(buckets))
+    errors = draw(st.integers(0, requests))
+    unanswered, told = draw(st.integers(0, errors)), st.one_of(st.none(), counts)
+    return Sample(requests, errors, draw(buckets), unanswered, draw(told), draw(told))
 
 
 @given(samples(), samples(), st.floats(0, 1e6))
@@ -180,7 +187,8 @@ def test_a_reading_has_a_moment(moment: float) -> None:
 
 
 small = st.integers(0, 50)
-growths = st.tuples(small, small, st.dictionaries(st.sampled_from([1.0, 10.0, math.inf]), small))
+# Every source shows all buckets of a histogram, those without a request too.
+growths = st.tuples(small, small, st.fixed_dictionaries(dict.fromkeys([1.0, 10.0, math.inf], small)))
 
 
 @dataclass

@@ -201,7 +201,8 @@ def test_a_status_that_never_tells_of_the_route_keeps_no_rollback_from_its_patch
         isvc = model.as_object()
         told = isvc["status"]["conditions"]
         isvc["status"]["conditions"] = [one for one in told if one["type"] != "PredictorRouteReady"]
-        action = next_action(RollBack(V2, V3), observe(isvc))
+        observed = observe(isvc, behind=model.knative_service(), revisions=model.revision_objects())
+        action = next_action(RollBack(V2, V3), observed)
         assert not isinstance(action, Done)
         assert not (isinstance(action, Wait) and action.users_safe)
         if isinstance(action, Patch):

@@ -15,12 +15,22 @@ from include.model_release.errors import (
     CanaryPausedError,
     ClusterUnavailableError,
     ForeignChangeError,
+    RaiseRefusedError,
+    ReleaseHeldError,
     SlipwayError,
     StoreUnavailableError,
     TimedOutError,
 )
 from include.model_release.rollout.actions import PatchTraffic
-from include.model_release.rollout.next_action import Goal, Observed, Patch, Promote, RollBack, StartCanary
+from include.model_release.rollout.next_action import (
+    Goal,
+    Observed,
+    Patch,
+    Promote,
+    RollBack,
+    StartCanary,
+    observe,
+)
 from include.model_release.rollout.reconciler import (
     Act,
     Acted,
@@ -91,6 +101,11 @@ def carried_out(step: Step, cluster: KnativeModel) -> Event:
             return Waited()
 
 
+def _with_knative(cluster: KnativeModel) -> Observed:
+    """An observation with the Knative Service behind it."""
+    return observe(cluster.as_object(), behind=cluster.knative_service())
+
+
 def seen(weight: int = 20) -> Observed:
     """A canary under way, as it is observed."""
     return model(weight).read()
@@ -155,12 +170,38 @@ def test_an_outage_is_over_only_when_an_action_is_answered() -> None:
         CanaryPausedError("a person wants to look"),
         CanaryEndedError("the guard ended it"),
         ForeignChangeError("somebody has a route of this name"),
+        ReleaseHeldError("there is a freeze"),
+        RaiseRefusedError("it was rejected"),
     ],
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_no_outage_ends_it_at_once(error: SlipwayError) -> None:
     """A pause, an end and a refusal are decisions; asking again would not change them."""
     assert reconciler(BACK).next(Failed(error), 0.0) == GiveUp(error)
+
+
+def test_a_fallback_that_is_always_in_conflict_is_no_hot_loop() -> None:
+    """While KServe hangs and somebody else writes the Knative Service all the while: a pause before each next look."""
+    cluster = model(20)
+    one = reconciler(BACK, outage_s=math.inf, timeout_s=60.0)
+    step, second, acts_since_pause = one.next(Waited(), 0.0), 0.0, 0
+    fallbacks = 0
+    while not isinstance(step, GiveUp):
+        match step:
+            case Observe():
+                event: Event = Saw(_with_knative(cluster))
+            case Act(PatchTraffic()):
+                fallbacks, acts_since_pause = fallbacks + 1, acts_since_pause + 1
+                event = Acted(accepted=False)
+            case Act():
+                event = Failed(AWAY)
+            case Pause():
+                second, acts_since_pause = second + step.seconds, 0
+                event = Waited()
+        assert acts_since_pause <= 1
+        step = one.next(event, second)
+    assert fallbacks > 5
+    assert second >= 60.0
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from include.model_release.errors import MetricsUnavailableError, UserError
 from include.model_release.metrics.queries import QuerySet
 from include.model_release.metrics.samples import Counters, Reading
 from tests.support.plugins.http_double import Answer, Asked, metrics_server
+from tests.support.plugins.prometheus_double import NOW, Connect, Prometheus, connected, series
 
-NOW = 10_000.0
 QUERIES = QuerySet(
     "A test's.",
     requests=('requests_total{rev="{revision}"}',),
@@ -34,38 +33,6 @@ WATCHED = QuerySet(
     errors=QUERIES.errors,
     watched=('up{rev="{revision}"}',),
 )
-
-
-def series(name: str, *values: tuple[float, str], **labels: str) -> dict[str, Any]:
-    """A series as the API shows it: values are (seconds ago, value)."""
-    samples = [[NOW - ago, value] for ago, value in values]
-    return {"metric": {"__name__": name, **labels}, "values": samples}
-
-
-@dataclass
-class Prometheus:
-    """Answers queries with the series whose name they begin with and whose labels they hold."""
-
-    series: list[dict[str, Any]] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)
-    asked: list[Mapping[str, str]] = field(default_factory=list)
-
-    def __call__(self, asked: Asked) -> Answer:
-        assert (asked.method, asked.path) == ("POST", "/api/v1/query")
-        query = asked.form["query"]
-        self.asked.append(asked.form)
-        if query == "time()":
-            data: dict[str, Any] = {"resultType": "scalar", "result": [NOW, str(NOW)]}
-        else:
-            data = {"resultType": "matrix", "result": [one for one in self.series if self._is_of(one, query)]}
-        return Answer(body=json.dumps({"status": "success", "data": data, **self.more}))
-
-    @staticmethod
-    def _is_of(one: dict[str, Any], query: str) -> bool:
-        wanted = dict(part.split("=") for part in query[query.index("{") + 1 : query.index("}")].split(","))
-        return query.startswith(one["metric"]["__name__"] + "{") and all(
-            f'"{one["metric"].get(label)}"' == value for label, value in wanted.items()
-        )
 
 
 def revision(name: str, requests: str = "100", errors: str = "3", ago: float = 2.0) -> list[dict[str, Any]]:
@@ -92,32 +59,10 @@ def prometheus() -> Prometheus:
     return Prometheus([*revision("old"), *revision("new")])
 
 
-Connect = Callable[..., PrometheusMetricsHook]
-
-
 @pytest.fixture
 def connect(prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
     """Makes the hook on that Prometheus, or on what answers in its place."""
-    with metrics_server() as server:
-
-        def make(
-            answer: Callable[[Asked], Answer] | None = None,
-            queries: QuerySet = QUERIES,
-            timeout_s: float = 10.0,
-            **fields: Any,
-        ) -> PrometheusMetricsHook:
-            server.answer = answer or prometheus
-            connection = {"conn_type": "http", "host": server.url, "password": "s3cret-token", **fields}
-            monkeypatch.setenv("AIRFLOW_CONN_PROMETHEUS", json.dumps(connection))
-            return PrometheusMetricsHook(
-                "prometheus",
-                queries,
-                {"namespace": "models", "model": "digits", "inference_service": "digits"},
-                lookback_s=60,
-                staleness_s=45,
-                timeout_s=timeout_s,
-            )
-
+    with connected(prometheus, monkeypatch, QUERIES) as make:
         yield make
 
 

@@ -160,9 +160,9 @@ async def test_a_paused_canary_is_not_topped_up(release_run: ReleaseRun, live: L
 async def test_replayed_requests_do_not_stand_for_users_whom_the_router_leads_elsewhere(
     release_run: ReleaseRun, live: Live
 ) -> None:
-    """A candidate without users does not pass by golden requests while stable has plenty of users."""
+    """A candidate with hardly any users does not pass by golden requests while stable has plenty of users."""
     replay = ReplayDouble()
     plan = replace(PLAN, on_inconclusive="golden_replay")
-    watched, _, _ = watch(release_run, live(), ((100, 0), (0, 0)), plan=plan, replay=replay)
+    watched, _, _ = watch(release_run, live(), ((1000, 0), (1, 0)), plan=plan, replay=replay)
     assert await watched.run() == "roll_back"
-    assert "it led 0 % of the users to the candidate" in told(watched, "rollback_started").reason
+    assert "of the users to the candidate" in told(watched, "rollback_started").reason

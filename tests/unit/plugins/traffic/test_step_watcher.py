@@ -164,16 +164,25 @@ async def test_the_second_step_raises_the_share_of_the_canary_under_way(
     assert len(model.revisions) == 2
 
 
-@pytest.mark.parametrize("traffic", [((100, 0), (0, 0)), ((40, 0), (60, 0))])
+@pytest.mark.parametrize("traffic", [((100, 0), (1, 0)), ((40, 0), (60, 0))])
 async def test_no_step_passes_at_which_the_router_leads_others_to_the_candidate(
     release_run: ReleaseRun, live: Live, traffic: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
-    """The status says 20 %; where the router counts nobody, or most, the step ends as inconclusive and says so."""
+    """The status says 20 %; where the router counts hardly anybody, or most, the step ends as inconclusive and says so."""
     watched, _, _ = watch(release_run, live(), traffic, plan=replace(PLAN, on_inconclusive="hold"))
     assert await watched.run() == "hold"
     verdict = told(watched, "window_judged").verdict
     assert verdict["status"] == "inconclusive"
     assert "The router does not do what the status says: at weight 20 %" in verdict["reason"]
+
+
+async def test_a_candidate_of_which_no_request_is_seen_is_taken_back(
+    release_run: ReleaseRun, live: Live
+) -> None:
+    """It answers nobody or is sent nobody: its users do not wait until the step's time is up."""
+    watched, _, _ = watch(release_run, live(), ((100, 0), (0, 0)), plan=replace(PLAN, on_inconclusive="hold"))
+    assert await watched.run() == "roll_back"
+    assert "it answers nobody, or is sent nobody" in told(watched, "rollback_started").reason
 
 
 async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(

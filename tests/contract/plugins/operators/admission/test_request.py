@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_run import StableVersion
+from slipway.traffic.streams import preflight
 
 from include.model_release.errors import (
     AlreadyReleasedError,
@@ -17,6 +19,7 @@ from include.model_release.errors import (
     ModelInvalidError,
     SlipwayError,
     SpecError,
+    StreamsUnreadError,
     UnknownModelError,
     UserError,
     VersionInvalidError,
@@ -208,3 +211,36 @@ def test_sequences_that_the_release_file_removes_are_no_hindrance(
     landed.write("incoming/digits/2/config.pbtxt", b"sequence_batching { direct { } }")
     (releases / "digits.yaml").write_text(RELEASE_FILE + "serving: {sequence_batching: null}\n")
     assert admit().version == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "serving", "is_admitted"),
+    [
+        (b"model_transaction_policy { decoupled: true }", "", False),
+        (b"model_transaction_policy { decoupled: true }", "serving: {decoupled: false}\n", True),
+        (b"model_transaction_policy { decoupled: false }", "", True),
+    ],
+    ids=["decoupled", "the release file takes it out", "single responses"],
+)
+def test_streams_that_nobody_would_read_are_refused_on_admission(
+    landed: ModelStoreHook,
+    releases: Path,
+    admit: Admit,
+    monkeypatch: pytest.MonkeyPatch,
+    written: bytes,
+    serving: str,
+    is_admitted: bool,
+) -> None:
+    """A decoupled model over one that is live in Standard mode: before a pod runs, with what to write instead."""
+    live = StableVersion(version=1, storage_uri=f"s3://{landed.bucket}/models/digits/1/repository")
+    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    monkeypatch.setattr(preflight, "observe_service", lambda hook: SimpleNamespace(dialect="Standard"))
+    landed.write("incoming/digits/2/config.pbtxt", written)
+    (releases / "digits.yaml").write_text(RELEASE_FILE + serving)
+    if is_admitted:
+        assert admit().version == 2
+        return
+    with pytest.raises(AirflowFailException, match="answers_read_by: metrics") as caught:
+        admit()
+    assert cause(caught) is StreamsUnreadError
+    assert holder(landed) is None

@@ -60,7 +60,9 @@ def test_one_crashing_pod_of_three_does_not_freeze_the_routes() -> None:
 
 
 def test_users_are_taken_off_the_candidate_by_our_own_write() -> None:
-    """Percent 0 is in the spec at once; after three seconds without effect the weights are written, and once only."""
+    """Percent 0 is in the spec at once; after three seconds without effect the weights are written, and once only. When
+    the canary is gone its backend is taken out of the routes likewise.
+    """
     model = frozen()
     back = Carried(model, BACK)
     back.run(seconds=3)
@@ -68,7 +70,7 @@ def test_users_are_taken_off_the_candidate_by_our_own_write() -> None:
     assert model.users() == {V2: 50, V3: 50}
     assert isinstance(back.run(), Reached)
     assert model.users() == {V2: 100}
-    assert [type(one) for one in back.acts] == [Patch, PatchRoutes, Patch]
+    assert [type(one) for one in back.acts] == [Patch, PatchRoutes, Patch, PatchRoutes]
     assert "canary" not in model.spec
 
 

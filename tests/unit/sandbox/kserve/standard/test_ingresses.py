@@ -30,7 +30,14 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes workers that do nothing by themselves."""
     made: list[ServiceWorker] = []
     settings = KServeSettings(tmp_path, tmp_path, "http://127.0.0.1:9", mirror=MIRROR)
-    context = WorkerContext(SimpleNamespace(), settings, lambda: None, asyncio.Event().wait)  # type: ignore[arg-type]
+    context = WorkerContext(
+        SimpleNamespace(),  # type: ignore[arg-type]
+        settings,
+        lambda: None,  # type: ignore[arg-type,return-value]
+        asyncio.Event().wait,  # type: ignore[arg-type]
+        SimpleNamespace(),  # type: ignore[arg-type]
+        asyncio.Event().wait,  # type: ignore[arg-type]
+    )
 
     def worker(kind: type[ServiceWorker]) -> ServiceWorker:
         made.append(kind(context, "models", "digits"))

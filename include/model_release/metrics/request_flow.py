@@ -1,0 +1,129 @@
+"""Requests that began and were never answered, from counters and a gauge that are not read at one instant.
+
+A router counts a request when it begins and its answer when it ends. What is neither answered nor active is lost: the
+client gave up, or the connection went. What is active for too long is overdue, and of it a lower bound is known: when
+so many are active now and fewer began in the last `limit_s`, the rest began before.
+
+None of this may go backwards: who is lost stays lost, and a request that was counted as overdue and is answered after
+all was too late. So what is reported is the highest that was seen so far. That makes a gauge which is read a moment
+before or after a counter harmless (it is never summed up, reading after reading), and counts nobody twice: the requests
+that count are *answered or lost or overdue*, the failures among them *answered with an error or lost or overdue*, and a
+request moves from one of these to another without changing the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from include.model_release.metrics.values import check_moment, checked_count, unusable
+
+Marks = tuple[tuple[float, int], ...]
+# Marks of what had begun are kept so close, as a share of the limit.
+_SPACING = 0.1
+
+
+@dataclass(frozen=True)
+class RequestFlow:
+    """What one process knows of the requests that began, as totals since it was started.
+
+    :param begun: requests that began, each once however often it was tried.
+    :param active: those that are not over.
+    :param lost: those that are over without an answer.
+    :param timed_begun: of `begun`, those whose age counts. An open gRPC call may be a stream, which is open as long as
+        it is wanted; where the source cannot tell, it has no age.
+    :param timed_active: of `active`, likewise.
+    :param limit_s: who is active for longer is overdue.
+    :param settled: the most that were over or overdue at once.
+    :param failed: the most that failed or were lost or overdue at once.
+    :param unanswered: the most that were lost or overdue at once.
+    :param marks: moments (unix seconds) with what of `timed_begun` had begun by then.
+    :raises MetricsUnavailableError: a count is none.
+    """
+
+    begun: int
+    active: int
+    lost: int
+    timed_begun: int
+    timed_active: int
+    limit_s: float
+    settled: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    marks: Marks = ()
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            object.__setattr__(self, name, checked_count(f"{name} requests", getattr(self, name)))
+        if not 0 < self.limit_s < float("inf"):
+            raise unusable("the age of a request", "a limit in seconds", repr(self.limit_s))
+
+    def at(self, moment: float, requests: int, errors: int, before: RequestFlow | None = None) -> RequestFlow:
+        """Return the flow as it is known at `moment` (unix seconds), with all that `before` knew.
+
+        :param requests: the answers that the process has counted.
+        :param errors: those with an error.
+        :param before: an earlier flow of the same process; None: there is none, or the process was started anew.
+        """
+        marks = _thinned(
+            {*((moment, self.timed_begun),), *self.marks, *(before.marks if before else ())}, self.limit_s
+        )
+        unanswered = self.lost + self._overdue(moment, marks)
+        known = (
+            (0, 0, 0)
+            if before is None
+            else (
+                before.settled,
+                before.failed,
+                before.unanswered,
+            )
+        )
+        return replace(
+            self,
+            settled=max(known[0], self.settled, requests + unanswered),
+            failed=max(known[1], self.failed, errors + unanswered),
+            unanswered=max(known[2], self.unanswered, unanswered),
+            marks=marks,
+        )
+
+    def _overdue(self, moment: float, marks: Marks) -> int:
+        """Return how many at least have been active for longer than the limit."""
+        earlier = [begun for at, begun in marks if at <= moment - self.limit_s]
+        return max(0, self.timed_active - (self.timed_begun - max(earlier))) if earlier else 0
+
+    def plus(self, other: RequestFlow) -> RequestFlow:
+        """Return the flow of both parts of a process, before `at` was asked of either."""
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in _COUNTS})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form."""
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "limit_s": self.limit_s,
+            "marks": [list(mark) for mark in self.marks],
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> RequestFlow:
+        """Rebuild a flow from `to_dict`'s form."""
+        marks = tuple((float(at), checked_count("a mark", begun)) for at, begun in value["marks"])
+        for at, _ in marks:
+            check_moment("a mark", at)
+        counts = {name: int(value[name]) for name in _COUNTS}
+        return cls(**counts, limit_s=float(value["limit_s"]), marks=marks)
+
+
+_COUNTS = ("begun", "active", "lost", "timed_begun", "timed_active", "settled", "failed", "unanswered")
+
+
+def _thinned(marks: set[tuple[float, int]], limit_s: float) -> Marks:
+    """Return the marks that are needed: of those older than the limit the newest, and of the others some."""
+    ordered = sorted(marks)
+    newest = ordered[-1][0]
+    old = [mark for mark in ordered if mark[0] <= newest - limit_s]
+    kept = old[-1:]
+    for mark in ordered[len(old) :]:
+        if not kept or mark[0] >= kept[-1][0] + _SPACING * limit_s:
+            kept.append(mark)
+    return tuple(kept)

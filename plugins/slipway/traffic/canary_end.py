@@ -1,0 +1,90 @@
+"""The end of a canary by a person's word, from the InferenceService alone: users first, then all that is besides."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from include.model_release.errors import ClusterUnavailableError, SlipwayError, TimedOutError
+from include.model_release.rollout.next_action import Observed, RollBack
+from slipway.hooks.inference_service import KServeHook
+from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
+from slipway.hooks.lease import LeaseHook
+from slipway.traffic.reconciler import reconcile
+
+log = logging.getLogger(__name__)
+
+# How long users wait for the lease: its end tells the release why its canary is over, and keeps it from a raise.
+LEASE_FIRST_S = 3.0
+
+
+class CanaryEnd:
+    """Takes all users off a candidate, and tells the release that drives it.
+
+    The lease is marked first, for some seconds at most. Whether that can be done or not, the candidate is taken to
+    percent 0: a percent of 0 keeps the release from going forward as well.
+
+    :param by: who wants it, and `reason` why.
+
+    `lacking` says afterwards what could not be done.
+    """
+
+    def __init__(self, service: KServeHook, leases: LeaseHook, *, by: str, reason: str) -> None:
+        self._service = service
+        self._leases = leases
+        self._by, self._reason = by, reason
+        self.lacking: list[str] = []
+
+    def take_back(self, observed: Observed, *, timeout_s: float) -> Observed:
+        """Bring all traffic back to the version that the InferenceService notes as stable; return what is live then.
+
+        :raises SlipwayError: users could not be taken off; the lease is no reason for that.
+        """
+        trouble = self._end_lease_within(LEASE_FIRST_S)
+        if trouble is not None:
+            log.warning("users go first, the canary's lease could not be ended yet: %s", trouble)
+        reached = reconcile(self._service, RollBack(observed.stable_uri), timeout_s=timeout_s)
+        if trouble is not None:
+            trouble = self._end_lease_within(LEASE_FIRST_S)
+        if trouble is not None:
+            self.lacking.append(f"the canary's lease was not marked as ended ({trouble.in_short()})")
+        return reached.observed or observed
+
+    def _end_lease_within(self, limit_s: float) -> SlipwayError | None:
+        """End the lease; return what kept it from that. A call that hangs goes on in its thread, and is harmless."""
+        trouble: list[SlipwayError] = []
+
+        def end() -> None:
+            try:
+                self._end_lease()
+            except SlipwayError as error:
+                trouble.append(error)
+            except Exception as error:  # a client's own: users wait for none of them
+                trouble.append(ClusterUnavailableError(f"the lease: {type(error).__name__}: {error}"))
+
+        thread = threading.Thread(target=end, name="end of the lease", daemon=True)
+        thread.start()
+        thread.join(limit_s)
+        if thread.is_alive():
+            return TimedOutError("the canary's lease could not be ended in time", expected=f"{limit_s:g} s")
+        return trouble[0] if trouble else None
+
+    def _end_lease(self) -> None:
+        """Mark the lease, if there is one that is not marked yet.
+
+        :raises ClusterUnavailableError: leases cannot be read or written, or this one changes all the while.
+        """
+        for attempt in range(ATTEMPTS):
+            lease = self._leases.get()
+            if lease is None or lease.is_ended:
+                return
+            if self._leases.end(lease, by=self._by, reason=self._reason) is not None:
+                return
+            time.sleep(FIRST_PAUSE_S * 2**attempt)
+        raise ClusterUnavailableError(
+            "the canary's lease was changed by others at each attempt to end it",
+            expected="a change now and then",
+            found=f"{ATTEMPTS} conflicts in a row",
+            remedy="find out who else writes it: `kubectl get lease --show-managed-fields` tells",
+        )
