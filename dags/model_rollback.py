@@ -45,6 +45,7 @@ from slipway.operators.rollback import (
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
+from slipway.release_run import release_template
 
 
 def _address_param(title: str, description: str) -> Param:
@@ -84,7 +85,7 @@ PARAMS = {
 }
 
 # The release run of the version that staging tries.
-TRIED = "{{ ti.xcom_pull(task_ids='staging.begin') | tojson }}"
+TRIED = release_template("staging.begin")
 PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
 
 

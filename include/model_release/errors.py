@@ -20,6 +20,7 @@ SlipwayError
   |   - ForeignChangeError          someone else changed what the release is driving
   |   - ArrivalRefusedError         a version of the model registry that cannot be brought in
   |   - WebhookRefusedError         a request that is no webhook of the model registry
+  |   - HandedOtherwiseError        a task was handed another release than was admitted
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
   |   - CredentialsRefusedError     Triton, or a proxy before it, does not take who asks
   |   - ServerRefusedError          Triton does not do what it is asked, whatever the model
@@ -204,6 +205,10 @@ class ArrivalRefusedError(UserError):
 
 class WebhookRefusedError(UserError):
     """A request that says it is a webhook of the model registry, and does not prove it."""
+
+
+class HandedOtherwiseError(UserError):
+    """A task was handed another release than its record says was admitted; nothing is said of the version."""
 
 
 class LeaseTakenOverError(UserError):

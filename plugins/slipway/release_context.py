@@ -61,12 +61,22 @@ class ReleaseContext:
 
     @cached_property
     def release_run(self) -> ReleaseRun:
-        """The release run.
+        """The release run, as the task was given it.
 
         :raises UserError: it cannot be read.
         """
         release = self._release
         return ReleaseRun.parse(release if isinstance(release, str) else dict(release))
+
+    def require_admitted(self) -> None:
+        """Return where what the task was given is what was admitted, as the record has it now.
+
+        :raises UserError: it cannot be read.
+        :raises HandedOtherwiseError: it is not; or it is about another bucket than this deployment's.
+        """
+        self.release_run.require_configured_bucket()
+        if self.record.started():
+            self.release_run.require_admitted(self.record.state())
 
     @cached_property
     def address(self) -> RollbackAddress:

@@ -9,13 +9,34 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
 from include.model_release.acts.requests import ADMIT_TASK_ID
+from include.model_release.admitted import (
+    Admitted,
+    digest_of,
+    handed_otherwise,
+    otherwise,
+    require_consistent_stable,
+)
 from include.model_release.bucket_layout import evidence_prefix, repository_paths
 from include.model_release.errors import SpecError, UserError
 from include.model_release.publishing.variants import ONLY, with_variant
+from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, release_spec_of
 
 _FOUND_LIMIT = 300
-RELEASE_RUN_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
+BUCKET_VARIABLE = "slipway_bucket"
+
+
+def release_template(task_id: str) -> str:
+    """Return the template of an operator's ``release`` field: what a task returned, and the bucket of this deployment.
+
+    The bucket comes from Airflow's Variable, whatever the XCom says; a teardown is rendered without it too.
+    """
+    handed = f"{{% set handed = ti.xcom_pull(task_ids='{task_id}') %}}"
+    whole = f"dict(handed, configured_bucket=var.value.get('{BUCKET_VARIABLE}', None))"
+    return f"{handed}{{{{ ({whole} if handed else handed) | tojson }}}}"
+
+
+RELEASE_RUN_TEMPLATE = release_template(ADMIT_TASK_ID)
 
 
 class StableVersion(BaseModel):
@@ -47,6 +68,9 @@ class ReleaseRun(BaseModel):
     recorded_under: int | None = Field(
         default=None, description="the version in whose record this run writes; None: its own"
     )
+    configured_bucket: str | None = Field(
+        default=None, exclude=True, description="this deployment's; None: it is not known here"
+    )
 
     @field_validator("spec", mode="before")
     @classmethod
@@ -63,6 +87,59 @@ class ReleaseRun(BaseModel):
     def _as_written(self, spec: ReleaseSpec) -> dict[str, Any]:
         # Without the defaults: what a release file does not mention must stay unmentioned on the way.
         return spec.model_dump(mode="json", exclude_unset=True)
+
+    @property
+    def admitted(self) -> Admitted:
+        """What the record pins of this release run when it is admitted."""
+        stable = None if self.stable is None else self.stable.model_dump(mode="json")
+        return Admitted(
+            bucket=self.bucket,
+            namespace=self.spec.rollout.namespace,
+            inference_service=self.spec.rollout.inference_service,
+            stable_storage_uri="" if self.stable is None else self.stable.storage_uri,
+            sha256=digest_of(
+                {
+                    "release_id": self.release_id,
+                    "model": self.model,
+                    "version": self.version,
+                    "bucket": self.bucket,
+                    "spec": self._as_written(self.spec),
+                    "stable": stable,
+                    "force": self.force,
+                }
+            ),
+        )
+
+    def require_configured_bucket(self) -> None:
+        """Return where this release run is about the bucket of this deployment.
+
+        :raises HandedOtherwiseError: it is about another one.
+        """
+        if self.configured_bucket not in (None, self.bucket):
+            raise otherwise("the bucket", str(self.configured_bucket), self.bucket)
+
+    def require_admitted(self, state: ReleaseState) -> None:
+        """Return where this is what was admitted, as the record of this attempt has it.
+
+        :param state: the fold of the record in which this release run writes, read anew.
+        :raises HandedOtherwiseError: it is not.
+        """
+        self.require_configured_bucket()
+        if state.release_id != self.release_id:
+            return
+        whole = self if self.recorded_under is None else self._tried_for(state)
+        if whole.stable is not None:
+            require_consistent_stable(whole.model, whole.stable.version, whole.stable.storage_uri)
+        error = handed_otherwise(whole.admitted, state.admitted)
+        if error is not None:
+            raise error
+
+    def _tried_for(self, state: ReleaseState) -> ReleaseRun:
+        """Return the release run of the rollback for which staging tries this version."""
+        stable = StableVersion(version=self.version, storage_uri=state.stable_storage_uri or "")
+        return self.model_copy(
+            update={"version": self.recorded_under, "stable": stable, "recorded_under": None}
+        )
 
     @property
     def incoming_prefix(self) -> str:

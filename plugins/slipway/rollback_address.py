@@ -65,7 +65,7 @@ class RollbackAddress:
                 release_id=str(whole["release_id"]),
                 model=model,
                 version=int(whole["version"]),
-                bucket=str(whole["bucket"]),
+                bucket=str(whole.get("configured_bucket") or whole["bucket"]),
                 namespace=str(rollout.get("namespace") or _default("namespace")),
                 inference_service=str(rollout.get("inference_service") or model),
                 ready_timeout_s=_positive(rollout.get("ready_timeout_s")) or _default("ready_timeout_s"),

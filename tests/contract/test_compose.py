@@ -169,6 +169,45 @@ def test_every_secret_comes_from_the_environment_and_has_no_default() -> None:
         assert re.search(rf"^{name}=$", example, re.MULTILINE), name
 
 
+SECRETS = {
+    "AIRFLOW__CORE__FERNET_KEY": {"init", "api-server", "scheduler", "dag-processor", "triggerer"},
+    "AIRFLOW__API__SECRET_KEY": {"init", "api-server", "triggerer", "worker"},
+    "AIRFLOW__API_AUTH__JWT_SECRET": {"api-server", "scheduler"},
+    "AIRFLOW__CELERY__BROKER_URL": {"scheduler", "worker"},
+    "AIRFLOW__CELERY__RESULT_BACKEND": {"scheduler", "worker"},
+    "AIRFLOW_CONN_AWS_DEFAULT": {"api-server", "triggerer", "worker"},
+    "AIRFLOW_CONN_MLFLOW_DEFAULT": {"api-server", "triggerer", "worker"},
+    "SLIPWAY_ADMIN_PASSWORD": {"init"},
+    "POSTGRES_PASSWORD": {"postgres"},
+    "REDIS_PASSWORD": {"redis"},
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_each_service_has_the_secrets_that_it_needs(compose: dict[str, Any], name: str) -> None:
+    """No container gets another one's: a task has no key for tokens, and no password of the administrator."""
+    services = compose["services"]
+    assert {one for one, service in services.items() if name in service["environment"]} == SECRETS[name]
+
+
+def test_no_container_is_given_the_whole_file(compose: dict[str, Any]) -> None:
+    """Compose alone reads .env; what talks to others may have a file of more connections."""
+    given = {name: service.get("env_file", []) for name, service in compose["services"].items()}
+    assert {name for name, files in given.items() if files} == {"api-server", "triggerer", "worker"}
+    assert {file["path"] for files in given.values() for file in files} == {"connections.env"}
+
+
+def test_what_the_example_names_reaches_who_reads_it(compose: dict[str, Any]) -> None:
+    """Each connection and setting of the example that Airflow reads is passed on to the workers by its name."""
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    named = set(re.findall(r"^(?:# )?(AIRFLOW_(?:CONN|VAR)_\w+|SLIPWAY_\w+)=", example, re.MULTILINE))
+    interpolated = set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE.read_text(encoding="utf-8")))
+    worker = compose["services"]["worker"]["environment"]
+    assert named - interpolated - worker.keys() == {"AIRFLOW_CONN_SLACK_DEFAULT"}
+    passed_on = {name for name, value in worker.items() if value is None}
+    assert passed_on <= named
+
+
 def test_only_the_ui_is_published_and_only_on_loopback(compose: dict[str, Any]) -> None:
     """No port is open to other machines."""
     published = {

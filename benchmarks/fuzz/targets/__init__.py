@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.fuzz.target import Target
 from benchmarks.fuzz.targets import (
+    beginnings,
     configurations,
     evidence,
     foreign_edits,
@@ -25,6 +26,7 @@ from benchmarks.fuzz.targets import (
 )
 
 TARGETS: tuple[Target, ...] = (
+    *beginnings.TARGETS,
     *configurations.TARGETS,
     *evidence.TARGETS,
     *foreign_edits.TARGETS,

@@ -160,6 +160,7 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
         stable_storage_uri=data.stable_storage_uri,
         triggered_by=data.triggered_by,
         required=data.required,
+        admitted=data.admitted,
         standing=state.standing,
         promoted_sha256=state.promoted_sha256,
         promoted_for=state.promoted_for if state.standing == "promoted" else None,

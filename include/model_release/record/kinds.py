@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from include.model_release.admitted import Admitted
 from include.model_release.record.requirements import Requirements
 from include.model_release.record.shown import ShownThen, nothing_shown
 
@@ -41,16 +42,17 @@ def _time(value: object) -> datetime | None:
     raise ValueError(repr(value))
 
 
-def _requirements(value: object) -> Requirements | None:
-    """Return what a document says a release must prove; None, and what a writer gives, stay as they are.
+def _built(kind: type[Requirements] | type[Admitted]) -> BeforeValidator:
+    """Return what makes a value of a document's form; None, and what a writer gives, stay as they are."""
 
-    :raises ValueError: it says something else.
-    """
-    if value is None or isinstance(value, Requirements):
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueError(repr(value))
-    return Requirements.from_dict(value)
+    def build(value: object) -> object:
+        if value is None or isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(repr(value))
+        return kind.from_dict(value)
+
+    return BeforeValidator(build)
 
 
 def _is_unknown(value: object) -> bool:
@@ -72,12 +74,11 @@ MaybeTime = Annotated[
     PlainSerializer(lambda value: None if value is None else value.isoformat()),
     Expected("a time (ISO 8601)"),
 ]
+_AsDocument = PlainSerializer(lambda value: None if value is None else value.to_dict())
 MaybeRequirements = Annotated[
-    Requirements | None,
-    BeforeValidator(_requirements),
-    PlainSerializer(lambda value: None if value is None else value.to_dict()),
-    Expected("what a release must prove"),
+    Requirements | None, _built(Requirements), _AsDocument, Expected("what a release must prove")
 ]
+MaybeAdmitted = Annotated[Admitted | None, _built(Admitted), _AsDocument, Expected("what was admitted")]
 Evidence = Annotated[ShownThen, Expected("addresses with the digests of what lies there")]
 
 
@@ -100,7 +101,8 @@ class ReleaseStarted(KnownEvent):
 
     `stable_storage_uri` is where the version lies that is live now, where that is known. `required` is what the release
     must prove before each raise of its weight, `triggered_by` the person who started the run, `reason` that person's
-    reason. `landed_at` is when the last object of what training leaves, `ready.json`, was written.
+    reason. `landed_at` is when the last object of what training leaves, `ready.json`, was written. `admitted` is what
+    the release's tasks must have been handed.
     """
 
     kind: ClassVar[str] = "release_started"
@@ -110,6 +112,7 @@ class ReleaseStarted(KnownEvent):
     triggered_by: MaybeText = Field(default=None, exclude_if=_is_unknown)
     reason: MaybeText = Field(default=None, exclude_if=_is_unknown)
     landed_at: MaybeTime = Field(default=None, exclude_if=_is_unknown)
+    admitted: MaybeAdmitted = Field(default=None, exclude_if=_is_unknown)
 
 
 class StageStarted(KnownEvent):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypedDict
 
+from include.model_release.admitted import Admitted
 from include.model_release.record.events import Outcome
 from include.model_release.record.requirements import Requirements
 
@@ -84,7 +85,8 @@ class HoldOverride:
 class ReleaseState:
     """What the record says about the newest attempt to release a version.
 
-    `required` is what this attempt must prove before a raise, None where the record does not tell. `verified_sha256`
+    `required` is what this attempt must prove before a raise, `admitted` what its tasks must have been handed,
+    None where the record does not tell. `verified_sha256`
     is the digest of the manifest that every published file was held against, "" before that. `exposed` tells
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
     or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with,
@@ -106,6 +108,7 @@ class ReleaseState:
     reason: str | None = None
     triggered_by: str | None = None
     required: Requirements | None = None
+    admitted: Admitted | None = None
     verified_sha256: str = ""
     approvals: tuple[ApprovalGiven, ...] = ()
     exposed: bool = False

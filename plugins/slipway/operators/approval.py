@@ -74,6 +74,8 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         """Waits for a person, or passes."""
+        with airflow_failures(self.page):
+            self.require_admitted()
         state = self.record.state()
         if state.required is None or self.before not in state.required.approvals:
             self.log.info("nobody is to be asked before the %s", self.before)
@@ -107,6 +109,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
         :raises VersionDeclinedError: the person rejected the version.
         """
         with airflow_failures(self.page), recorded_stage(self.record, _STAGES[self.before], resumed=True):
+            self.require_admitted()
             by, comment = person_of(event)
             state = self.record.state()
             try:

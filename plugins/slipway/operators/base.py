@@ -41,6 +41,8 @@ class ReleaseStep:
     evidence_file: ClassVar[str] = ""
     """What the step writes for a person to read, below the release's evidence; "": nothing of its own."""
     operator_extra_links: Collection[BaseOperatorLink] = RELEASE_LINK
+    compares: ClassVar[bool] = True
+    """Whether what it was handed must be what was admitted; what takes users back, or ends the record, does not ask."""
 
     @property
     def connections(self) -> Connections:
@@ -56,6 +58,14 @@ class ReleaseStep:
     def release_run(self) -> ReleaseRun:
         """The release run."""
         return self.parts.release_run
+
+    def require_admitted(self) -> None:
+        """Refuse what was not admitted: an XCom may be written by any task. Asked when the task begins and goes on.
+
+        :raises HandedOtherwiseError: this is about another release than the record.
+        """
+        if self.compares:
+            self.parts.require_admitted()
 
     def page(self) -> str:
         """Return the address of the page that shows what the step found; "" where it was given no release."""
@@ -104,6 +114,7 @@ class ReleaseOperator(ReleaseStep, BaseOperator):
     def execute(self, context: Context) -> Any:
         """Run the step; errors of a person's or of a gate are not tried again."""
         with airflow_failures(self.page):
+            self.require_admitted()
             return self.run(context)
 
     def run(self, context: Context) -> Any:

@@ -159,7 +159,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
 
     @cached_property
     def _staging(self) -> Staging:
-        return Staging.parse(self.staging)
+        return Staging.parse(self.staging).of(self.release_run)
 
     @staticmethod
     def _prefix(release_run: ReleaseRun) -> str:

@@ -112,6 +112,7 @@ class CanaryWatch:
         :raises CanaryEndedError: somebody else has.
         :raises SlipwayError: what the trigger met.
         """
+        self._parts.require_admitted()
         for seen in _seen(event):
             self._write_down(seen)
         self._windows = _window_lines(event)

@@ -97,6 +97,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
         """Start the pod and wait for it."""
         release_run = self.release_run
         with airflow_failures(self.page):
+            self.require_admitted()
             pod = self.describe(release_run)
             with self._recorded(pod):
                 needless = pod.needless()
@@ -111,6 +112,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
         """Go on when the pod has ended; `KubernetesPodOperator` defers to this name."""
         release_run = self.release_run
         with airflow_failures(self.page):
+            self.require_admitted()
             pod = self.describe(release_run)
             with self._recorded(pod, resumed=True):
                 self._finish(pod, release_run, lambda execution: execution.resume(context, event))

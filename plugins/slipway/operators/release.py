@@ -267,6 +267,7 @@ class AdmitReleaseOperator(BaseOperator):
                 triggered_by=triggered_by(context),
                 reason=params.get("reason"),
                 landed_at=landed_at,
+                admitted=release_run.admitted,
             )
             notice = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
             make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
@@ -308,6 +309,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
     :param wanted: the outcome that makes a green run.
     """
 
+    compares = False
     evidence_file = CANARY_PAGE
     operator_extra_links = EVIDENCE_LINKS
 

@@ -78,6 +78,7 @@ class RestoreStableOperator(ReleaseOperator):
     parameters tell which version it is.
     """
 
+    compares = False
     evidence_file = CANARY_PAGE
     operator_extra_links = EVIDENCE_LINKS
 

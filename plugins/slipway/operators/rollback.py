@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from include.model_release.acts.requests import ADMIT_TASK_ID
 from include.model_release.admission import require_older, restore_refusal
+from include.model_release.admitted import require_consistent_stable
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import (
     ForeignChangeError,
@@ -302,13 +303,19 @@ class RollBackVersionOperator(ReleaseOperator):
     It asks the record whether that version may have them, but for an emergency's way back to the version before.
     """
 
+    compares = False  # an emergency needs the cluster alone; what asks the record compares with it
+
     def run(self, context: Context) -> None:
         """Roll back; a task that is run again finds done what is done.
+
+        :raises HandedOtherwiseError: it was handed another rollback than was admitted.
 
         :raises RaiseRefusedError: the record does not show what the version needs.
         """
         release_run = self.release_run
         assert release_run.stable is not None  # noqa: S101  a rollback has a target
+        stable = release_run.stable
+        require_consistent_stable(release_run.model, stable.version, stable.storage_uri)
 
         def open_it() -> ReleaseRecord:
             """Open the record now where the object store was away before."""
@@ -321,6 +328,7 @@ class RollBackVersionOperator(ReleaseOperator):
         observed = LiveService(self.parts).observe()
         if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
             state = self.record.state()
+            release_run.require_admitted(state)
             if (state.release_id, state.outcome) == (release_run.release_id, "rolled_back"):
                 rollback.tidy_up(state)
                 return
@@ -408,6 +416,7 @@ def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context
             required=required,
             triggered_by=triggered_by(context),
             reason=str(params["reason"]),
+            admitted=release_run.admitted,
         )
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from include.model_release.admitted import otherwise
 from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
 from include.model_release.publishing.engine import require_loadable
@@ -91,6 +92,23 @@ class Staging(BaseModel):
                 found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
                 remedy="Clear the tasks of the group staging, so that they are run again.",
             ) from error
+
+    def of(self, release_run: ReleaseRun) -> Staging:
+        """Return it where it is about the two versions of this release: what else stands on staging proves nothing.
+
+        :raises HandedOtherwiseError: it is about others.
+        """
+        stable = release_run.stable
+        wanted = {"candidate": release_run.version, "baseline": None if stable is None else stable.version}
+        names = {
+            "candidate": staged_name(release_run.model, "candidate"),
+            "baseline": staged_name(release_run.model, "stable"),
+        }
+        for role, model in (("candidate", self.candidate), ("baseline", self.baseline)):
+            if model is not None and (model.name, model.version) != (names[role], wanted[role]):
+                expected = f"{names[role]} version {wanted[role]}" if wanted[role] else "none"
+                raise otherwise(f"the {role} on staging", expected, f"{model.name} version {model.version}")
+        return self
 
 
 class PrepareStagingOperator(ReleaseOperator):
@@ -238,6 +256,7 @@ class LoadCandidateOperator(StagingLoadOperator):
 
     def load(self) -> list[int]:
         """Load the candidate and record how that went."""
+        self.require_admitted()
         with self._recorded():
             return super().load()
 
@@ -274,7 +293,7 @@ class LoadBaselineOperator(StagingLoadOperator):
             return self._loaded(lambda: self.load_answered(event))
 
     def _loaded(self, load: Callable[[], object]) -> dict[str, Any]:
-        staging = Staging.parse(self.staging)
+        staging = Staging.parse(self.staging).of(self.release_run)
         try:
             load()
         except LoadRefusedError as error:

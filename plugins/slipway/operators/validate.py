@@ -72,6 +72,7 @@ class ValidateModelOperator(ReleasePodOperator):
         """Validate; of `kind: custom` a pod is started and waited for, of all others the work is done here."""
         with airflow_failures(self.page):
             if not isinstance(self.release_run.spec.validation, CustomValidation):
+                self.require_admitted()
                 return self.run(context)
         return super().execute(context)
 
@@ -127,7 +128,7 @@ class ValidateModelOperator(ReleasePodOperator):
 
     @cached_property
     def _staging(self) -> Staging:
-        return Staging.parse(self.staging)
+        return Staging.parse(self.staging).of(self.release_run)
 
     def _manifest(self, release_run: ReleaseRun, staging: Staging) -> Manifest:
         """The candidate's manifest, which names the golden set.

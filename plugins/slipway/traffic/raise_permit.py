@@ -45,6 +45,7 @@ class RaisePermit:
     def require(self, weight: int) -> None:
         """Return where the version may get `weight` percent of the traffic.
 
+        :raises HandedOtherwiseError: this is not the release that was admitted.
         :raises RaiseRefusedError: the record does not show what that needs.
         :raises RecordError: the record cannot be right.
         :raises StoreUnavailableError: it could not be read.
@@ -58,6 +59,7 @@ class RaisePermit:
         refusal = raise_refusal(Raise(release_run.release_id, weight, digest), state)
         if refusal is not None:
             raise refusal
+        release_run.require_admitted(state)
         if weight > (state.weight or 0):
             self._require_free(record, state, weight)
 

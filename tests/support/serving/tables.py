@@ -21,15 +21,22 @@ _MORE = "dynamic_batching { }"
 
 @contextmanager
 def running_tables(
-    tables: Mapping[str, Sequence[float]], make_folder: Callable[[str], Path]
+    tables: Mapping[str, Sequence[float]],
+    make_folder: Callable[[str], Path],
+    models: Mapping[str, int] | None = None,
 ) -> Iterator[dict[str, TritonServer]]:
-    """A server for each table, by its name, while the context lasts."""
+    """A server for each table, by its name, while the context lasts.
+
+    :param models: the models that it is, each with its version.
+    """
     install = triton_install()
     servers: dict[str, TritonServer] = {}
     try:
         for name, table in tables.items():
             folder = make_folder(name)
-            write_repository(folder / "repository", versions={1: model_of_table(table)}, more=_MORE)
+            for model, version in (models or {"table": 1}).items():
+                versions = {version: model_of_table(table)}
+                write_repository(folder / "repository", name=model, versions=versions, more=_MORE)
             servers[name] = TritonServer(
                 install,
                 folder / "repository",

@@ -151,10 +151,13 @@ def test_mirrored_requests_are_compared_between_the_preview_and_the_first_percen
     assert allowed(record(*shown, finished("mirror")), 5)
 
 
-def test_an_event_has_no_author_to_differ_from() -> None:
-    """Where no person started the run, any person who is known may approve."""
+def test_what_no_person_has_started_needs_two_who_approve() -> None:
+    """One alone may be who has uploaded the version, and the same name written otherwise is one person."""
     by_event = EventWriter(RUN, "digits", 3).event(1, START, ReleaseStarted(required=REQUIRED))
-    assert allowed([by_event, *record(*GOOD)[1:]], 100)
+    assert not allowed([by_event, *record(*GOOD)[1:]], 100)
+    for second, is_enough in (("BOB", False), ("carol", True)):
+        again = [approved(before, second) for before in ("canary", "promotion")]
+        assert allowed([by_event, *record(*GOOD, *again)[1:]], 100) is is_enough
 
 
 # --- every order of events: cleared, marked, retried and late tasks included ---

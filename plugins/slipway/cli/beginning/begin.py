@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.model_release.errors import UnknownModelError
+from include.model_release.errors import SlipwayError, UnknownModelError
 from include.model_release.identifiers import validate_model_name
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.tensors import ModelSignature
@@ -105,12 +105,25 @@ def begin(
         _require_free(release_path, golden)
     signature = read_signature(onnx)
     answers = guess_answers(signature)
-    arrays = golden_set.skeleton(signature, answers, rows)
     label = golden_set.label_name(signature)
-    if from_model:
-        arrays[label] = golden_set.answered_by_model(onnx, signature, answers, arrays)
-    text = release_text(model, _MODEL_FILE, signature, answers)
-    parse_release_spec(text, release_path.name)
+    try:
+        arrays = golden_set.skeleton(signature, answers, rows)
+        if from_model:
+            arrays[label] = golden_set.answered_by_model(onnx, signature, answers, arrays)
+        text = release_text(model, _MODEL_FILE, signature, answers)
+        parse_release_spec(text, release_path.name)
+    except SlipwayError:
+        raise
+    except (
+        Exception
+    ) as error:  # names and sizes come from a foreign file: each may be what nobody has thought of
+        raise CommandError(
+            f"no release file can be begun for {onnx}",
+            code=ExitCode.USAGE,
+            expected="inputs and outputs that a golden set can be made for",
+            found=f"{type(error).__name__}: {plain(str(error))[:200]}",
+            remedy="write both by hand: docs/bring-your-model.md",
+        ) from error
     try:
         golden_set.write(golden, arrays)
         release_path.parent.mkdir(parents=True, exist_ok=True)

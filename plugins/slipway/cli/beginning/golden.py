@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ from include.model_release.gates.validation.golden_set import golden_from_arrays
 from include.model_release.tensors import ModelSignature, TensorSpec
 from slipway.cli.beginning.signature import Answers
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.plain import plain
 
 VARYING_SIZE = 8
 """What a size that may vary becomes, where it is not the rows."""
+MOST_VALUES = 2**27
+"""Of all inputs together: a gigabyte of the widest."""
 _SEED = 1
 _FLOATS = {"FP16": np.float16, "FP32": np.float32, "FP64": np.float64}
 _WHOLE = {
@@ -40,6 +45,7 @@ def skeleton(signature: ModelSignature, answers: Answers, rows: int) -> dict[str
     :raises CommandError: the model has an input that no array can be made for.
     """
     random, rows = np.random.default_rng(_SEED), rounded_rows(signature, rows)
+    _require_size(signature, rows)
     arrays = {tensor.name: _values(tensor, rows, random) for tensor in signature.inputs}
     arrays[label_name(signature)] = (
         np.full(rows, "", dtype="U1") if answers.kind == "text" else _zeros(answers, rows)
@@ -47,6 +53,21 @@ def skeleton(signature: ModelSignature, answers: Answers, rows: int) -> dict[str
     # What is written must be what the gate takes.
     golden_from_arrays(arrays, signature, label_name(signature), kind=answers.kind)
     return arrays
+
+
+def _require_size(signature: ModelSignature, rows: int) -> None:
+    """Refuse sizes, which the model's file only declares, whose arrays no machine has room for."""
+    wanted = {tensor.name: math.prod(_shape(tensor, rows)) for tensor in signature.inputs}
+    if sum(wanted.values()) <= MOST_VALUES:
+        return
+    name = max(wanted, key=lambda one: wanted[one])
+    raise CommandError(
+        f"a golden set of {rows} rows is too large to be made up",
+        code=ExitCode.USAGE,
+        expected=f"at most {MOST_VALUES} values in all inputs",
+        found=f"{sum(wanted.values())}, {wanted[name]} of them in `{plain(name)[:100]}`",
+        remedy="ask for fewer --rows, or write the golden set by hand: docs/bring-your-model.md",
+    )
 
 
 def rounded_rows(signature: ModelSignature, rows: int) -> int:
@@ -87,8 +108,11 @@ def answered_by_model(
 def write(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
     """Write the arrays as an `.npz` file without pickles."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    # `numpy.savez` takes names as arguments, and has arguments of its own.
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _run(
@@ -113,6 +137,10 @@ def _zeros(answers: Answers, rows: int) -> np.ndarray[Any, Any]:
     return np.zeros(rows, dtype=np.int64 if answers.kind == "classification" else np.float64)
 
 
+def _shape(tensor: TensorSpec, rows: int) -> tuple[int, ...]:
+    return (rows, *(VARYING_SIZE if size < 0 else size for size in tensor.shape[1:]))
+
+
 def _values(tensor: TensorSpec, rows: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
     if not tensor.shape:
         raise CommandError(
@@ -122,7 +150,7 @@ def _values(tensor: TensorSpec, rows: int, random: np.random.Generator) -> np.nd
             found=str(tensor),
             remedy="export the model with a batch dimension",
         )
-    shape = (rows, *(VARYING_SIZE if size < 0 else size for size in tensor.shape[1:]))
+    shape = _shape(tensor, rows)
     if tensor.datatype == "BYTES":
         return np.full(shape, "example")
     if tensor.datatype == "BOOL":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,11 @@ from include.model_release.tensors import ModelSignature, TensorSpec
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
 
+# A protobuf's own limit; weights of larger models lie in files beside it.
+MOST_BYTES = 2**31 - 1
+MOST_TENSORS = 1000
+MOST_NAME_CHARACTERS = 1000
+MOST_SIZES = 16
 Kind = Literal["classification", "regression", "text"]
 # Triton's name of each element type of ONNX, by the name that ONNX has for it.
 _DATATYPES = {"FLOAT": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "DOUBLE": "FP64", "STRING": "BYTES"}
@@ -45,16 +51,37 @@ def read_signature(path: Path) -> ModelSignature:
             found="none",
             remedy="pip install onnx, or install this command with its extra `init`",
         ) from None
+    _require_readable(path)
     try:
         # Data beside the file are weights: a signature has none.
         graph = onnx.load(path, load_external_data=False).graph
+        if not graph.node or not graph.input or not graph.output:
+            raise _unusable(path, "a graph without nodes, inputs or outputs")
+        weights = {tensor.name for tensor in graph.initializer}
+        values = [one for one in graph.input if one.name not in weights]
+        if max(len(values), len(graph.output)) > MOST_TENSORS:
+            told = f"{len(values)} inputs and {len(graph.output)} outputs, more than {MOST_TENSORS}"
+            raise _unusable(path, told)
+        inputs = tuple(_tensor(path, one) for one in values)
+        return ModelSignature(inputs=inputs, outputs=tuple(_tensor(path, one) for one in graph.output))
+    except CommandError:
+        raise
     except Exception as error:  # a parser of a foreign format may raise anything
         raise _unusable(path, plain(str(error))[:200] or type(error).__name__) from error
-    if not graph.node or not graph.input or not graph.output:
-        raise _unusable(path, "a graph without nodes, inputs or outputs")
-    weights = {tensor.name for tensor in graph.initializer}
-    inputs = tuple(_tensor(path, one) for one in graph.input if one.name not in weights)
-    return ModelSignature(inputs=inputs, outputs=tuple(_tensor(path, one) for one in graph.output))
+
+
+def _require_readable(path: Path) -> None:
+    """Refuse what is no file, which may never end, and what is larger than a protobuf can be."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        raise _unusable(path, plain(getattr(error, "strerror", None) or str(error))) from None
+    if not stat.S_ISREG(found.st_mode):
+        raise _unusable(path, "something that is no plain file")
+    if found.st_size > MOST_BYTES:
+        raise _unusable(
+            path, f"{found.st_size} bytes, more than {MOST_BYTES}: keep the weights in files beside it"
+        )
 
 
 def guess_answers(signature: ModelSignature) -> Answers:
@@ -112,6 +139,12 @@ def _tensor(path: Path, value: Any) -> TensorSpec:
     named = TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else str(number)
     if named not in _DATATYPES:
         raise _unusable(path, f"`{plain(value.name)}` holds {named}, which Triton cannot carry")
+    if not 0 < len(value.name) <= MOST_NAME_CHARACTERS or any(ord(one) < 32 for one in value.name):
+        raise _unusable(path, f"a tensor whose name is {plain(value.name)[:50]!r}")
+    if len(tensor.shape.dim) > MOST_SIZES:
+        raise _unusable(
+            path, f"`{plain(value.name)}` has {len(tensor.shape.dim)} sizes, more than {MOST_SIZES}"
+        )
     sizes = (
         size.dim_value if size.HasField("dim_value") and size.dim_value >= 0 else -1
         for size in tensor.shape.dim

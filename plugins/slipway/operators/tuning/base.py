@@ -37,6 +37,7 @@ class TuningStep(ReleaseStep, BaseOperator):
     template_fields: Sequence[str] = ("release",)
     evidence_file = "tuning.html"
     operator_extra_links = EVIDENCE_LINKS
+    compares = False  # no record is opened for a tuning, and no user is led anywhere
 
     def __init__(
         self,

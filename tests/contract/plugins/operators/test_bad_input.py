@@ -48,7 +48,7 @@ RELEASE_FILE = "model: digits\nsource: {format: onnx}\nrollout: {ready_timeout_s
 CONFIG = {"name": "digits", "version_policy": {"specific": {"versions": [2]}}}
 STAGING = Staging(
     candidate=StagedModel(name="digits", version=2, config=CONFIG),
-    baseline=StagedModel(name="digits.stable", version=1, config=CONFIG),
+    baseline=StagedModel(name="digits_baseline", version=1, config=CONFIG),
     manifest_sha256="0" * 64,
 )
 

@@ -38,7 +38,8 @@ MISSED_BY_BOTH = (
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """The staging server; candidate and stable version are the same model on it."""
-    with running_tables({"staging": DOUBLE}, tmp_path_factory.mktemp) as servers:
+    models = {"table": 2, "table_baseline": 1}
+    with running_tables({"staging": DOUBLE}, tmp_path_factory.mktemp, models) as servers:
         yield servers["staging"]
 
 
@@ -72,8 +73,11 @@ def operator(
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
     )
     ReleaseRecord(store, "table", 2, release_run.release_id).append(ReleaseStarted())
-    staged = {"name": "table", "version": 1, "config": {}}
-    staging = {"candidate": staged, "baseline": staged, "manifest_sha256": MANIFEST_SHA256}
+    staging = {
+        "candidate": {"name": "table", "version": 2, "config": {}},
+        "baseline": {"name": "table_baseline", "version": 1, "config": {}},
+        "manifest_sha256": MANIFEST_SHA256,
+    }
     return lambda: BenchmarkModelOperator(
         task_id="benchmark",
         release=release_run.model_dump_json(),

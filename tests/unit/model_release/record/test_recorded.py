@@ -22,6 +22,7 @@ SUPPORT = Path(__file__).parents[3] / "support" / "record"
 RECORDS = sorted((SUPPORT / "recorded").glob("*.jsonl"))
 # What the state has learnt to say since, where it differs from what was kept then.
 LATER = {
+    "admitted",
     "rejection",
     "rolled_back_by",
     "overrides",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,58 @@ def test_a_file_that_is_no_model_is_named(content: bytes, told: str, call: Call,
     assert called.code == 2
     assert told in called.err
     assert not (home / "include").exists()
+
+
+def declared(name: str, sizes: list[Any], kind: int = TensorProto.FLOAT, number: int = 1) -> bytes:
+    """A small file that declares inputs which no model has."""
+    inputs = [helper.make_tensor_value_info(name, kind, sizes) for _ in range(number)]
+    outputs = [helper.make_tensor_value_info("answer", TensorProto.FLOAT, ["rows", 3])]
+    nodes = [helper.make_node("Identity", [name], ["answer"])]
+    return bytes(
+        helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), ir_version=8).SerializeToString()
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (declared("X", ["rows", 2**40]), "too large"),
+        (declared("X", ["rows", 2**62, 2**62]), "too large"),
+        (declared("X", [2**62, 4]), "too large"),
+        (declared("X", ["rows", 2**27], TensorProto.STRING), "too large"),
+        (declared("X", ["rows", *[8] * 40]), "41 sizes"),
+        (declared("", ["rows", 4]), "name"),
+        (declared("X\0Y", ["rows", 4]), "name"),
+        (declared("X" * 70_000, ["rows", 4]), "name"),
+        (declared("X", ["rows", 4], number=2), "same name"),
+        (declared("X", ["rows", 4], number=1200), "1200 inputs"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_what_a_hostile_file_declares_is_told(content: bytes, told: str, call: Call, home: Path) -> None:
+    """No memory is taken for what a few bytes declare, and no error is of a kind that nobody has named."""
+    (home / "m.onnx").write_bytes(content)
+    called = call("init", "pets", "--onnx", "m.onnx")
+    assert called.code == 2
+    assert told in called.err
+    assert "Traceback" not in called.err
+    assert not (home / "include").exists()
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "a/b:0", "self"])
+def test_an_input_may_have_any_name(name: str, call: Call, home: Path) -> None:
+    """Also one that a function of NumPy has for an argument of its own."""
+    (home / "m.onnx").write_bytes(declared(name, ["rows", 4]))
+    assert call("init", "pets", "--onnx", "m.onnx").code == 0
+    assert name in read_arrays((home / "pets-golden.npz").read_bytes(), "golden.npz")
+
+
+def test_what_is_no_plain_file_is_not_read(call: Call, home: Path) -> None:
+    """A device or a pipe may never end."""
+    os.mkfifo(home / "m.onnx")
+    called = call("init", "pets", "--onnx", "m.onnx")
+    assert called.code == 2
+    assert "no plain file" in called.err
 
 
 def test_a_model_whose_answers_are_no_plain_tensor_is_told_how_to_be_exported(call: Call, home: Path) -> None:
