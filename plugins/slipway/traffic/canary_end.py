@@ -5,13 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import dataclass
+from typing import NoReturn
 
-from include.model_release.errors import ClusterUnavailableError, SlipwayError, TimedOutError
+from airflow.sdk.exceptions import AirflowSkipException
+
+from include.model_release.errors import (
+    ClusterUnavailableError,
+    InputMissingError,
+    SlipwayError,
+    TimedOutError,
+)
 from include.model_release.rollout.next_action import Observed, RollBack
+from slipway.failures import PlainFailure
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
 from slipway.hooks.lease import LeaseHook
-from slipway.traffic.reconciler import reconcile
+from slipway.release_context import make_lease, make_service
+from slipway.rollback_address import NamedService
+from slipway.traffic.reconciler import observe_service, reconcile
 
 log = logging.getLogger(__name__)
 
@@ -88,3 +100,48 @@ class CanaryEnd:
             found=f"{ATTEMPTS} conflicts in a row",
             remedy="find out who else writes it: `kubectl get lease --show-managed-fields` tells",
         )
+
+
+@dataclass(frozen=True)
+class EndedCanary:
+    """What came of a person's word: what is live, whether there was a canary, and what is lacking besides."""
+
+    live: Observed
+    was_canary: bool
+    lacking: tuple[str, ...] = ()
+
+    def conclude(self) -> NoReturn:
+        """End the run: the users are off the candidate, and nothing else was asked for.
+
+        :raises AirflowSkipException: all is done.
+        :raises PlainFailure: users are safe, and something is lacking that a person must see to.
+        """
+        told = f"the canary was ended; {self.live.storage_uri} has all traffic"
+        if self.lacking:
+            raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(self.lacking)}")
+        raise AirflowSkipException(told)
+
+
+def end_named_canary(named: NamedService, kubernetes_conn_id: str, *, by: str, reason: str) -> EndedCanary:
+    """Take all users off a canary, if one is under way; its release finds the lease ended, and ends its own record.
+
+    :raises InputMissingError: there is no such InferenceService, or it is another model's.
+    :raises SlipwayError: users could not be taken off.
+    """
+    service = make_service(named, kubernetes_conn_id)
+    observed = observe_service(service)
+    if observed is None:
+        raise InputMissingError(
+            f"there is no InferenceService {named.namespace}/{named.inference_service}",
+            expected="one with a version to go back from",
+            found=f"none{'' if named.problem is None else f'; and {named.problem.in_short()}'}",
+            remedy="release a version first, or say `namespace` and `inference_service`",
+        )
+    named.require_its_model(observed.storage_uri)
+    lacking = () if named.problem is None else (f"the release file ({named.problem.in_short()})",)
+    if observed.canary_percent is None:
+        return EndedCanary(observed, was_canary=False, lacking=lacking)
+    end = CanaryEnd(service, make_lease(named, kubernetes_conn_id), by=by, reason=reason)
+    live = end.take_back(observed, timeout_s=named.ready_timeout_s)
+    log.info("the canary of %s was ended", observed.storage_uri)
+    return EndedCanary(live, was_canary=True, lacking=(*lacking, *end.lacking))

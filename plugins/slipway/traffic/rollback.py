@@ -25,13 +25,22 @@ class Rollback:
 
     :param open_record: makes the record of the version that is left; it may raise anything.
     :param why: reason and author of a rollback that the trigger has not begun already.
+    :param permit: is asked before each patch, where a person has named the version to go back to: it gets users that it
+        does not have. None: whoever takes users back asks nobody.
     """
 
-    def __init__(self, parts: ReleaseContext, open_record: Callable[[], ReleaseRecord], why: Why) -> None:
+    def __init__(
+        self,
+        parts: ReleaseContext,
+        open_record: Callable[[], ReleaseRecord],
+        why: Why,
+        permit: Callable[[], None] | None = None,
+    ) -> None:
         self._parts = parts
         self._live = LiveService(parts)
         self._open_record = open_record
         self._why = why
+        self._permit = permit
 
     def take_back(self, goal: RollBack | Withdraw, observed: Observed | None = None) -> None:
         """Carry the rollback out.
@@ -60,7 +69,8 @@ class Rollback:
                 notes.write()
 
         try:
-            self._live.conceal_candidate(self._live.reach(goal, on_progress, observed=observed).observed)
+            reached = self._live.reach(goal, on_progress, observed=observed, permit=self._permit)
+            self._live.conceal_candidate(reached.observed)
         except BaseException as error:
             reason = str(error) or type(error).__name__
             notes.add(StageFinished(stage="roll_back", outcome="failed", reason=reason))
