@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
@@ -29,7 +29,7 @@ from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.airflow_run import model_lock, triggered_by
-from slipway.failures import airflow_failures
+from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.revalidation.live_look import LiveLook
@@ -42,7 +42,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.rollback_address import NamedService
 from slipway.run_note import tell_release
-from slipway.traffic.canary_end import end_named_canary
+from slipway.traffic.canary_end import EndedCanary, end_named_canary
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.rollback import Rollback
 
@@ -112,7 +112,7 @@ class NameRollbackOperator(BaseOperator):
             ended = end_named_canary(named, self.kubernetes_conn_id, by=BY, reason=str(params["reason"]))
             live = ended.live
             if ended.was_canary and params.get("version") is None:
-                ended.conclude()
+                _conclude_canary(ended)
             _require_left(live, params.get("leave"))
             spec = named.spec_in(emergency=bool(params.get("emergency")) and params.get("version") is None)
             release_run = self._release_run(context, spec, live)
@@ -299,6 +299,18 @@ class RollBackVersionOperator(ReleaseOperator):
         )
         if refusal is not None:
             raise refusal
+
+
+def _conclude_canary(ended: EndedCanary) -> NoReturn:
+    """End the run: the users are off the candidate, and nothing else was asked for.
+
+    :raises AirflowSkipException: all is done.
+    :raises PlainFailure: users are safe, and something is lacking that a person must see to.
+    """
+    told = f"the canary was ended; {ended.live.storage_uri} has all traffic"
+    if ended.lacking:
+        raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(ended.lacking)}")
+    raise AirflowSkipException(told)
 
 
 def _require_left(live: Observed, version: int | None) -> None:

@@ -6,9 +6,6 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import NoReturn
-
-from airflow.sdk.exceptions import AirflowSkipException
 
 from include.model_release.errors import (
     ClusterUnavailableError,
@@ -17,7 +14,6 @@ from include.model_release.errors import (
     TimedOutError,
 )
 from include.model_release.rollout.next_action import Observed, RollBack
-from slipway.failures import PlainFailure
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
 from slipway.hooks.lease import LeaseHook
@@ -109,17 +105,6 @@ class EndedCanary:
     live: Observed
     was_canary: bool
     lacking: tuple[str, ...] = ()
-
-    def conclude(self) -> NoReturn:
-        """End the run: the users are off the candidate, and nothing else was asked for.
-
-        :raises AirflowSkipException: all is done.
-        :raises PlainFailure: users are safe, and something is lacking that a person must see to.
-        """
-        told = f"the canary was ended; {self.live.storage_uri} has all traffic"
-        if self.lacking:
-            raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(self.lacking)}")
-        raise AirflowSkipException(told)
 
 
 def end_named_canary(named: NamedService, kubernetes_conn_id: str, *, by: str, reason: str) -> EndedCanary:

@@ -26,8 +26,8 @@ from include.model_release.rollout.reconciler import Reconciliation
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_context import make_store
+from slipway.release_record.fresh_permission import both
 from slipway.release_run import ReleaseRun
-from slipway.traffic.fresh_permission import both
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import observe_service, reconcile_async
