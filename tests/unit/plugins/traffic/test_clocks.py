@@ -24,7 +24,7 @@ from include.model_release.rollout.lease import Lease
 from include.model_release.rollout.next_action import StartCanary
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, LeaseDouble, ServiceDouble
-from tests.support.plugins.watching import Live
+from tests.support.plugins.watching import HEALTHY, LONG, Live, told, watch
 from tests.support.waiting import until
 
 PAGE = """\
@@ -82,6 +82,36 @@ def test_a_clock_that_is_set_changes_no_moment_of_a_reading(monkeypatch: pytest.
     assert moments == sorted(moments)
     assert moments[-1] - moments[0] < 60
     assert abs(moments[0] - wall()) < 600
+
+
+async def test_a_clock_that_is_set_back_blinds_no_judge(
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes back in the middle of a step: the next windows show what the candidate does, and it is taken back."""
+    monkeypatch.setenv("AIRFLOW_CONN_ENVOY", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}')
+    hook, wall, model = EnvoyMetricsHook("envoy"), time.time, live()
+    pages = 0
+
+    async def ask(*_: Any) -> tuple[int, bytes]:
+        nonlocal pages
+        pages += 1
+        lines = ["# TYPE envoy_cluster_upstream_rq counter"]
+        for name, good, bad in (("digits-predictor-00001", 80, 0), ("digits-predictor-00002", 0, 20)):
+            for code, count in (("200", good), ("500", bad)):
+                labels = f'envoy_response_code="{code}",envoy_cluster_name="{name}|http"'
+                lines.append(f"envoy_cluster_upstream_rq{{{labels}}} {count * pages}")
+        return 200, "\n".join(lines).encode() + b"\n"
+
+    monkeypatch.setattr(hook._access, "ask", ask)
+    watched, _, _ = watch(release_run, model, HEALTHY, plan=LONG)
+    watched._reader._metrics = hook
+    running = asyncio.create_task(watched.run())
+    await until(lambda: pages > 1)
+    monkeypatch.setattr(time, "time", lambda: wall() - 600.0)
+    async with asyncio.timeout(30):
+        assert await running == "roll_back"
+    assert model.share(CANDIDATE_URI) == 0
+    assert told(watched, "rollback_started").by == "judge"
 
 
 async def test_a_source_whose_clock_went_back_has_no_data() -> None:
