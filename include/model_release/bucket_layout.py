@@ -123,6 +123,11 @@ def watch_journal_key(model: str) -> str:
     return f"records/{validate_model_name(model)}/canary-watch.json"
 
 
+def gathered_key(model: str) -> str:
+    """Return where validation keeps what it has gathered while a scorer's pod runs, out of that pod's reach."""
+    return f"records/{validate_model_name(model)}/gathered.json"
+
+
 def is_source_file(name: str) -> bool:
     """Tell whether an object under incoming/MODEL/VERSION/ is part of what training made.
 

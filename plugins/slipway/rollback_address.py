@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import InputMissingError, SlipwayError, SpecError
+from include.model_release.bucket_layout import parse_storage_uri, repository_paths
+from include.model_release.errors import ForeignChangeError, InputMissingError, SlipwayError, SpecError
 from include.model_release.identifiers import validate_model_name
 from include.model_release.spec.release_file import (
     ReleaseSpec,
@@ -157,9 +157,10 @@ class NamedService:
         return self.spec
 
     def stand_in_spec(self) -> ReleaseSpec:
-        """Return the release file, or what stands for it on the way back in an emergency: the address alone."""
+        """Return the release file, or what stands for it where the address is all that is needed."""
         if self.spec is not None:
             return self.spec
+        log.warning("going on without the release file: %s", self.problem)
         rollout = {
             "namespace": self.namespace,
             "inference_service": self.inference_service,
@@ -167,6 +168,33 @@ class NamedService:
         }
         data = {"model": self.model, "source": {"format": "onnx"}, "rollout": rollout}
         return release_spec_of(data, f"the address of {self.model}")
+
+    def spec_in(self, *, emergency: bool) -> ReleaseSpec:
+        """Return the release file; in an emergency its address will do.
+
+        :raises SlipwayError: what is wrong with it, where it is needed.
+        """
+        return self.stand_in_spec() if emergency else self.required_spec
+
+    def require_its_model(self, storage_uri: str) -> None:
+        """Refuse an InferenceService that was not named by the model's release file and serves another model.
+
+        :raises InputMissingError: it does, or what it serves is no published version.
+        """
+        if self.is_certain:
+            return
+        try:
+            model, _ = parse_storage_uri(storage_uri)
+        except ForeignChangeError:
+            model = ""
+        if model != self.model:
+            raise InputMissingError(
+                f"{self.namespace}/{self.inference_service} is not known to be the InferenceService of "
+                f"{self.model!r}",
+                expected=f"one that serves a version of {self.model!r}",
+                found=storage_uri or "nothing",
+                remedy="say `namespace` and `inference_service`, or correct the release file",
+            )
 
 
 def _problem(error: Exception, model: str) -> SlipwayError:

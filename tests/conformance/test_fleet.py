@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,7 @@ def test_pod_that_is_deleted_does_not_count_and_its_successor_joins(
     before = first_release(pods, store)
     deleted = min(before)
 
+    @cache  # it is asked more than once
     def drain_node() -> None:
         service.api.must("DELETE", service.pod_path(deleted))
 
@@ -208,6 +210,7 @@ def test_api_that_hangs_does_not_hold_up_a_commit(
     processes = cluster.processes
     began_s: list[float] = []
 
+    @cache  # it is asked more than once
     def hang() -> None:
         processes.pause("kube-apiserver")
         began_s.append(time.monotonic())
@@ -231,6 +234,7 @@ def test_server_that_may_not_be_fenced_takes_all_back(
     before = first_release(pods, store)
     hung = min(before)
 
+    @cache  # it is asked more than once
     def disturb() -> None:
         service.take_rule("pods")
         pods.signal(hung, signal.SIGSTOP)

@@ -28,7 +28,7 @@ from slipway.blocking_calls import BlockingCalls
 from slipway.fleet.members import Members
 from slipway.fleet.servers import FleetServers
 from slipway.fleet.store import FleetStore
-from slipway.traffic.fresh_permission import require_fresh
+from slipway.release_record.fresh_permission import require_fresh
 
 log = logging.getLogger(__name__)
 

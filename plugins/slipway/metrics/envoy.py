@@ -44,6 +44,8 @@ _FILTER = (
 # The parser gives every counter its OpenMetrics name, with this ending.
 _COUNTER = "_total"
 _TEXT_LIMIT = 300
+# Readings are ordered by the monotonic clock: one that is set back would make each look older than the one before.
+_EPOCH_S = time.time() - time.monotonic()
 # What gRPC calls success, and a request that its own client gave up.
 _NO_FAULT_STATUS = frozenset({"0", "1"})
 
@@ -154,7 +156,7 @@ class EnvoyMetricsHook(BaseHook):
         if status != 200:
             raise _unusable(endpoint, f"HTTP {status}")
         try:
-            return time.time(), body.decode()
+            return _EPOCH_S + time.monotonic(), body.decode()
         except UnicodeDecodeError as error:
             raise _unusable(endpoint, str(error)) from None
 

@@ -99,8 +99,8 @@ class RestoreStableOperator(ReleaseOperator):
             rollback.tidy_up(state)
         elif state.intended_weight is None or state.rollback_phase == "done":
             self.log.info("no user was led to this version; there is nothing to take back")
-        elif stable_uri := address.stable_uri or state.stable_storage_uri:
-            rollback.take_back(RollBack(stable_uri, address.candidate_uri))
+        elif was_live := address.stable_uri or state.stable_storage_uri:
+            rollback.take_back(RollBack(was_live, address.candidate_uri))
         else:
             rollback.take_back(Withdraw(address.candidate_uri))
 

@@ -16,7 +16,6 @@ from include.model_release.admission import require_older, restore_refusal
 from include.model_release.admitted import require_consistent_stable
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import (
-    ForeignChangeError,
     InputMissingError,
     SignedWithoutIdentityError,
     StoreUnavailableError,
@@ -33,22 +32,19 @@ from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, requir
 from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import metrics_source
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import require_published_repository
-from slipway.release_context import make_lease, make_service, make_store
+from slipway.release_context import make_store
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.rollback_address import NamedService
 from slipway.run_note import tell_release
-from slipway.traffic.canary_end import CanaryEnd
-from slipway.traffic.drain import CandidateDrain
+from slipway.traffic.canary_end import EndedCanary, end_named_canary
 from slipway.traffic.live_service import LiveService
-from slipway.traffic.reconciler import observe_service
 from slipway.traffic.rollback import Rollback
 
 if TYPE_CHECKING:
@@ -114,11 +110,12 @@ class NameRollbackOperator(BaseOperator):
             )
             if triggered_by(context) is None:
                 self._require_quiet(context, named.required_spec)
-            live, was_canary, lacking = self._end_canary(named, str(params["reason"]))
-            if was_canary and params.get("version") is None:
-                _conclude_canary(live, lacking)
+            ended = end_named_canary(named, self.kubernetes_conn_id, by=BY, reason=str(params["reason"]))
+            live = ended.live
+            if ended.was_canary and params.get("version") is None:
+                _conclude_canary(ended)
             _require_left(live, params.get("leave"))
-            spec = self._spec(named, params)
+            spec = named.spec_in(emergency=bool(params.get("emergency")) and params.get("version") is None)
             release_run = self._release_run(context, spec, live)
             tried = None
             if not is_noted_emergency(release_run, live, params):
@@ -144,46 +141,6 @@ class NameRollbackOperator(BaseOperator):
         live = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id).live()
         if live.standing == "in_flight":
             raise AirflowSkipException(f"no person has asked for this rollback, and {live.why}")
-
-    def _end_canary(self, named: NamedService, reason: str) -> tuple[Observed, bool, list[str]]:
-        """Take all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
-
-        :returns: what is live then, whether there was a canary, and what is lacking besides.
-        """
-        service = make_service(named, self.kubernetes_conn_id)
-        observed = observe_service(service)
-        if observed is None:
-            raise InputMissingError(
-                f"there is no InferenceService {named.namespace}/{named.inference_service}",
-                expected="one with a version to go back from",
-                found=f"none{'' if named.problem is None else f'; and {named.problem.in_short()}'}",
-                remedy="release a version first, or say `namespace` and `inference_service` where the release file "
-                "does not",
-            )
-        _require_its_model(named, observed)
-        lacking = [] if named.problem is None else [f"the release file ({named.problem.in_short()})"]
-        if observed.canary_percent is None:
-            return observed, False, lacking
-        end = CanaryEnd(service, make_lease(named, self.kubernetes_conn_id), by=BY, reason=reason)
-        drain = CandidateDrain(
-            lambda: service,
-            lambda: metrics_source(named.required_spec),
-            candidate_uri=observed.storage_uri,
-            drain_s=named.drain_s,
-        )
-        live = end.take_back(observed, drain, timeout_s=named.ready_timeout_s)
-        self.log.info("the canary of %s was ended", observed.storage_uri)
-        return live, True, lacking + end.lacking
-
-    def _spec(self, named: NamedService, params: Any) -> ReleaseSpec:
-        """Return the release file; in an emergency without a version its address will do.
-
-        :raises SlipwayError: what is wrong with it, where it is needed.
-        """
-        if named.problem is None or not params.get("emergency") or params.get("version") is not None:
-            return named.required_spec
-        self.log.warning("going on in an emergency without the release file: %s", named.problem)
-        return named.stand_in_spec()
 
     def _release_run(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseRun:
         target = self._target(spec, live, context["params"].get("version"))
@@ -324,15 +281,21 @@ class RollBackVersionOperator(ReleaseOperator):
             return record
 
         by = BY if triggered_by(context) else BY_NOBODY
-        rollback = Rollback(self.parts, open_it, lambda _: (str(context["params"]["reason"]), by))
-        observed = LiveService(self.parts).observe()
-        if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
+        observed, version = LiveService(self.parts).observe(), release_run.stable.version
+        asks = observed is None or not is_noted_emergency(release_run, observed, context["params"])
+
+        def permit() -> None:
+            self._require_permitted(release_run, self.record.state(), version)
+
+        why = str(context["params"]["reason"]), by
+        rollback = Rollback(self.parts, open_it, lambda _: why, permit if asks else None)
+        if asks:
             state = self.record.state()
             release_run.require_admitted(state)
             if (state.release_id, state.outcome) == (release_run.release_id, "rolled_back"):
                 rollback.tidy_up(state)
                 return
-            self._require_permitted(release_run, state, release_run.stable.version)
+            self._require_permitted(release_run, state, version)
         rollback.take_back(RollBack(release_run.stable.storage_uri, release_run.storage_uri), observed)
 
     def _require_permitted(self, release_run: ReleaseRun, state: ReleaseState, version: int) -> None:
@@ -346,37 +309,16 @@ class RollBackVersionOperator(ReleaseOperator):
             raise refusal
 
 
-def _conclude_canary(live: Observed, lacking: Sequence[str]) -> NoReturn:
+def _conclude_canary(ended: EndedCanary) -> NoReturn:
     """End the run: the users are off the candidate, and nothing else was asked for.
 
     :raises AirflowSkipException: all is done.
     :raises PlainFailure: users are safe, and something is lacking that a person must see to.
     """
-    told = f"the canary was ended; {live.storage_uri} has all traffic"
-    if lacking:
-        raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(lacking)}")
+    told = f"the canary was ended; {ended.live.storage_uri} has all traffic"
+    if ended.lacking:
+        raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(ended.lacking)}")
     raise AirflowSkipException(told)
-
-
-def _require_its_model(named: NamedService, observed: Observed) -> None:
-    """Refuse an InferenceService that was not named by the model's release file and serves another model.
-
-    :raises InputMissingError: it does, or what it serves is no published version.
-    """
-    if named.is_certain:
-        return
-    try:
-        model, _ = parse_storage_uri(observed.storage_uri)
-    except ForeignChangeError:
-        model = ""
-    if model != named.model:
-        raise InputMissingError(
-            f"{named.namespace}/{named.inference_service} is not known to be the InferenceService of "
-            f"{named.model!r}",
-            expected=f"one that serves a version of {named.model!r}",
-            found=observed.storage_uri or "nothing",
-            remedy="say `namespace` and `inference_service`, or correct the release file",
-        )
 
 
 def _require_left(live: Observed, version: int | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from datetime import UTC, datetime, timedelta
 
 from include.model_release.errors import StoreUnavailableError, UserError
@@ -17,6 +19,7 @@ from slipway.release_record.record_reader import EVENT_LIMIT_BYTES, RecordReader
 
 # Each attempt that fails is another writer's success; more than so many in a row is no crowd of tasks.
 _ATTEMPTS = 100
+_LONGEST_PAUSE_S = 0.05
 _CLOCKS_DIFFER = timedelta(hours=1)
 
 
@@ -89,6 +92,8 @@ class ReleaseRecord:
                 AIRFLOW_STATS.tell(measurements_of(event))
                 return event
             seq = max(self._reader.last_seq(), seq) + 1
+            # Many writers at once do not meet at each next place; one who writes alone is not held up.
+            time.sleep(random.uniform(0.0, _LONGEST_PAUSE_S))
         raise StoreUnavailableError(
             f"no place was found in the record for {event.key}",
             expected="that other writers leave one",

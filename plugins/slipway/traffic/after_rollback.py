@@ -61,8 +61,8 @@ class AfterRollback:
         except Exception as error:  # a connection that is missing or wrong included
             log.warning("requests after weight 0 cannot be counted: %s", error)
             return
-        other_clock_s = CLOCK_DIFFERENCE_S if self._metrics.lag_s else 0.0
-        since = weight_0_at.timestamp() + other_clock_s
+        # A source whose data are of the moment is read after this moment, whatever any clock says.
+        since = weight_0_at.timestamp() + CLOCK_DIFFERENCE_S if self._metrics.lag_s else 0.0
         self._thread = threading.Thread(
             target=self._look, args=(self._metrics, since), name="after rollback", daemon=True
         )

@@ -6,16 +6,25 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from include.model_release.errors import ClusterUnavailableError, SlipwayError, TimedOutError
+from include.model_release.errors import (
+    ClusterUnavailableError,
+    InputMissingError,
+    SlipwayError,
+    TimedOutError,
+)
 from include.model_release.rollout.next_action import Observed, RollBack, Withdraw
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
 from slipway.hooks.lease import LeaseHook
+from slipway.metrics.source import metrics_source
+from slipway.release_context import make_lease, make_service
+from slipway.rollback_address import NamedService
 from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.live_service import tell
-from slipway.traffic.reconciler import reconcile
+from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.way_back import WayBack
 
 log = logging.getLogger(__name__)
@@ -50,6 +59,7 @@ class CanaryEnd:
         trouble = self._end_lease_within(LEASE_FIRST_S)
         if trouble is not None:
             log.warning("users go first, the canary's lease could not be ended yet: %s", trouble)
+
         def reach(
             goal: RollBack | Withdraw,
             on_progress: Callable[[Reconciliation], None],
@@ -112,3 +122,43 @@ class CanaryEnd:
             found=f"{ATTEMPTS} conflicts in a row",
             remedy="find out who else writes it: `kubectl get lease --show-managed-fields` tells",
         )
+
+
+@dataclass(frozen=True)
+class EndedCanary:
+    """What came of a person's word: what is live, whether there was a canary, and what is lacking besides."""
+
+    live: Observed
+    was_canary: bool
+    lacking: tuple[str, ...] = ()
+
+
+def end_named_canary(named: NamedService, kubernetes_conn_id: str, *, by: str, reason: str) -> EndedCanary:
+    """Take all users off a canary, if one is under way; its release finds the lease ended, and ends its own record.
+
+    :raises InputMissingError: there is no such InferenceService, or it is another model's.
+    :raises SlipwayError: users could not be taken off.
+    """
+    service = make_service(named, kubernetes_conn_id)
+    observed = observe_service(service)
+    if observed is None:
+        raise InputMissingError(
+            f"there is no InferenceService {named.namespace}/{named.inference_service}",
+            expected="one with a version to go back from",
+            found=f"none{'' if named.problem is None else f'; and {named.problem.in_short()}'}",
+            remedy="release a version first, or say `namespace` and `inference_service`",
+        )
+    named.require_its_model(observed.storage_uri)
+    lacking = () if named.problem is None else (f"the release file ({named.problem.in_short()})",)
+    if observed.canary_percent is None:
+        return EndedCanary(observed, was_canary=False, lacking=lacking)
+    end = CanaryEnd(service, make_lease(named, kubernetes_conn_id), by=by, reason=reason)
+    drain = CandidateDrain(
+        lambda: service,
+        lambda: metrics_source(named.required_spec),
+        candidate_uri=observed.storage_uri,
+        drain_s=named.drain_s,
+    )
+    live = end.take_back(observed, drain, timeout_s=named.ready_timeout_s)
+    log.info("the canary of %s was ended", observed.storage_uri)
+    return EndedCanary(live, was_canary=True, lacking=(*lacking, *end.lacking))

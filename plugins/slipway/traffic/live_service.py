@@ -13,8 +13,8 @@ from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
+from slipway.release_record.fresh_permission import both
 from slipway.traffic.drain import CandidateDrain
-from slipway.traffic.fresh_permission import both
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.way_back import WayBack

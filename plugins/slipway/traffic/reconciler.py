@@ -42,8 +42,8 @@ from include.model_release.rollout.reconciler import (
 )
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
+from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
 from slipway.release_run import ReleaseRun
-from slipway.traffic.fresh_permission import RAISE_LIMIT_S, require_fresh
 
 POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from include.model_release.record.kinds import RollbackPhase, RolledBack, StageFinished, StageStarted
 from include.model_release.record.state import ReleaseState
@@ -27,13 +28,22 @@ class Rollback:
 
     :param open_record: makes the record of the version that is left; it may raise anything.
     :param why: reason and author of a rollback that the trigger has not begun already.
+    :param permit: is asked before each patch, where a person has named the version to go back to: it gets users that it
+        does not have. None: whoever takes users back asks nobody.
     """
 
-    def __init__(self, parts: ReleaseContext, open_record: Callable[[], ReleaseRecord], why: Why) -> None:
+    def __init__(
+        self,
+        parts: ReleaseContext,
+        open_record: Callable[[], ReleaseRecord],
+        why: Why,
+        permit: Callable[[], None] | None = None,
+    ) -> None:
         self._parts = parts
         self._live = LiveService(parts)
         self._open_record = open_record
         self._why = why
+        self._permit = permit
 
     def take_back(self, goal: RollBack | Withdraw, observed: Observed | None = None) -> None:
         """Carry the rollback out.
@@ -56,7 +66,7 @@ class Rollback:
                 notes.write()
 
         way = WayBack(
-            self._live.reach,
+            partial(self._live.reach, permit=self._permit),
             drain_of(self._parts, address.candidate_uri),
             address.candidate_uri,
             on_progress=on_progress,

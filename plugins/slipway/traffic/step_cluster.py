@@ -27,9 +27,9 @@ from include.model_release.rollout.reconciler import Reconciliation
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_context import make_store
+from slipway.release_record.fresh_permission import both
 from slipway.release_run import ReleaseRun
 from slipway.traffic.candidate_pods import CandidatePods
-from slipway.traffic.fresh_permission import both
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import observe_service, reconcile_async
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 _CALL_LIMIT_S = 30.0
 # Between two looks for the end of a pause before the first percent.
 PAUSED_POLL_S = 3.0
+# How long the lease is renewed for users on the candidate whom nobody judges, since a raise is waited for.
+UNJUDGED_LIMIT_S = 120.0
 # One request to the object store while a raise waits for it.
 _STORE_TIMEOUT_S = 2.0
 
@@ -76,6 +78,7 @@ class CanaryCluster:
         self._asking: asyncio.Task[None] | None = None
         self._look_wanted = self._renewal_wanted = False
         self._has_answered = True
+        self._unjudged_since_s: float | None = None
         self.urls: Mapping[str, str] = {}
         self.pods = CandidatePods(service, weight)
 
@@ -130,6 +133,10 @@ class CanaryCluster:
     async def _reconcile(
         self, permit: Callable[[], None], suffices: Callable[[Reconciliation], bool] | None = None
     ) -> Reconciliation:
+        def seen(reconciliation: Reconciliation) -> bool:
+            self._note_users(reconciliation.observed)
+            return suffices is not None and suffices(reconciliation)
+
         return await reconcile_async(
             self._calls,
             self._service,
@@ -137,7 +144,7 @@ class CanaryCluster:
             timeout_s=self._release_run.spec.rollout.ready_timeout_s,
             permit=permit,
             while_waiting=self._keep_while_booting,
-            suffices=suffices,
+            suffices=seen,
         )
 
     async def _has_more_users(self) -> bool:
@@ -165,12 +172,27 @@ class CanaryCluster:
         )
 
     async def _keep_while_booting(self) -> None:
+        """Renew the lease while a patch is waited for; not for long where users are on the candidate already: nobody
+        judges them meanwhile.
+        """
+        if self._unjudged_since_s is not None:
+            unjudged_s = time.monotonic() - self._unjudged_since_s
+            if unjudged_s > UNJUDGED_LIMIT_S:
+                log.warning("users were not judged for %.0f s: the lease is not renewed any more", unjudged_s)
+                return
         if self._lease_holder.is_due:
             await self._renew(boots=self._step == 0)
 
+    def _note_users(self, observed: Observed | None) -> None:
+        """Note since when users are on the candidate."""
+        if observed is None or self._unjudged_since_s is not None:
+            return
+        if observed.share(observed.revision_of(self._release_run.storage_uri)) > 0:
+            self._unjudged_since_s = time.monotonic()
+
     def keep_up(self, *, look_too: bool = False) -> None:
-        """To be called whenever users' answers were seen: renews the lease where it is due, without waiting. Who sees
-        none does not call it, and loses the lease.
+        """To be called whenever users' answers were seen and judged: renews the lease where it is due, without waiting.
+        Who judges none does not call it, and loses the lease.
 
         :param look_too: sees as well whether the InferenceService is as planned.
         :raises CanaryEndedError: somebody ended the canary.
@@ -181,7 +203,11 @@ class CanaryCluster:
             return
         if self._asking is not None:
             self._asking.result()
-        if self._look_wanted or self._renewal_wanted or self._lease_holder.is_due:
+        self._renewal_wanted |= self._lease_holder.is_due
+        self._ask_what_is_wanted()
+
+    def _ask_what_is_wanted(self) -> None:
+        if self._look_wanted or self._renewal_wanted:
             self._asking = asyncio.create_task(self._ask())
 
     async def answers(self, limit_s: float, *, renew: bool) -> bool:
@@ -194,7 +220,10 @@ class CanaryCluster:
         self._renewal_wanted, self._look_wanted, self._has_answered = renew, True, True
         deadline = time.monotonic() + limit_s
         while self._renewal_wanted or self._look_wanted or not (self._asking is None or self._asking.done()):
-            self.keep_up()
+            if self._asking is None or self._asking.done():
+                if self._asking is not None:
+                    self._asking.result()
+                self._ask_what_is_wanted()
             assert self._asking is not None  # noqa: S101  something is wanted
             await asyncio.wait({self._asking}, timeout=max(0.0, deadline - time.monotonic()))
             if not self._asking.done():
@@ -203,7 +232,7 @@ class CanaryCluster:
         return self._has_answered
 
     async def _ask(self) -> None:
-        if self._renewal_wanted or self._lease_holder.is_due:
+        if self._renewal_wanted:
             self._renewal_wanted = False
             await self._renew()
         if self._look_wanted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from include.model_release.errors import MetricsUnavailableError, TimedOutError
@@ -18,6 +19,8 @@ READING_INTERVAL_S = 1.0
 LONGEST_WINDOWS = 2
 # How long a source may show the same data again and again.
 SAME_DATA_LIMIT_S = 300.0
+# A source that is further behind its own last data than it may lag, and this, has a clock that went back.
+CLOCK_STEP_S = 1.0
 _INTERVALS_OF_LAG = 2
 
 
@@ -31,8 +34,13 @@ class WindowReader:
     the gap. A gap in the middle of the watch is told as a window without data; one before it begins, or after windows
     without data, is told already.
 
+    How long a window waits is told by the monotonic clock; in which order readings are, and how long a window was, by
+    the source. One whose clock went back shows what was long ago: no data. Where data are of the moment, the reader's
+    process dates them, and what another process has saved may be ahead: then they begin anew, after a gap.
+
     :param limit_s: how long one reading is waited for; the source's own limit is shorter.
-    :param on_reading: is called after each reading that showed the users' answers.
+    :param on_reading: is called after each reading that showed the users' answers, as long as windows are judged: not
+        when the last one is longer ago than one may take to close.
     :param on_unwatched: is told of the requests of a gap.
 
     `readings` is what the next window begins with; `no_data_reason` is why the last one was none; `first_bad_at` is
@@ -53,10 +61,15 @@ class WindowReader:
         self._interval_s = max(READING_INTERVAL_S, metrics.interval_s)
         lag_s = max(_INTERVALS_OF_LAG * self._interval_s, metrics.lag_s)
         self._longest_s = LONGEST_WINDOWS * window_s + lag_s
+        # Two equal sources behind one address may lag behind each other.
+        self._back_s = max(metrics.lag_s, CLOCK_STEP_S)
+        self._judged_s = 0.0
         self._calls = BlockingCalls("the metrics source", limit_s)
         self._on_reading, self._on_unwatched = on_reading, on_unwatched
         self._stable = self._candidate = ""
         self._last: Readings | None = None
+        # Whether the last reading is one that was saved: perhaps by another process, and by another clock.
+        self._is_saved = False
         # Whether anything was seen since the last window ended without data.
         self._sees = False
         self.readings: Readings | None = None
@@ -68,7 +81,8 @@ class WindowReader:
         self._stable, self._candidate = stable, candidate
         if self.readings is not None and {stable, candidate} - {*self.readings}:
             self.readings = None
-        self._last = self.readings
+        self._last, self._is_saved = self.readings, True
+        self._judged_s = time.monotonic()
 
     async def window(self) -> Window | None:
         """Return the next window. Read within it too, to date the first bad answer, until there is new data at its end.
@@ -82,7 +96,8 @@ class WindowReader:
             reading = await self._read()
             if reading is not None:
                 begins_here, stood_still = self._take(reading)
-                self._on_reading()
+                if time.monotonic() - self._judged_s <= self._longest_s + self._window_s:
+                    self._on_reading()
                 if stood_still:
                     return None
                 if begins_here:
@@ -94,7 +109,7 @@ class WindowReader:
                 return None
             window = self._between(self.readings, reading)
             if window is not None:
-                self.readings = reading
+                self.readings, self._judged_s = reading, time.monotonic()
                 if window.candidate.errors:
                     # A request that is never answered shows in no reading by itself.
                     self.first_bad_at = self.first_bad_at or datetime.now(UTC)
@@ -141,11 +156,39 @@ class WindowReader:
         except (MetricsUnavailableError, TimedOutError) as error:
             self.no_data_reason = error.in_short()
             return None
+        is_saved, self._is_saved = self._is_saved, False
+        back_s = _back_s(self._last, found)
+        if back_s > self._back_s:
+            # A source that dates its data itself shows old ones; one whose data are of the moment was dated by another
+            # process.
+            if self._metrics.lag_s or not is_saved:
+                self.no_data_reason = f"the source's clock went back: its data are of {back_s:.0f} s ago"
+                return None
+            self._begin_anew(found)
         known = self._last or {}
         return {
             revision: reading.remembering(known[revision]) if revision in known else reading
             for revision, reading in found.items()
         }
+
+    def _begin_anew(self, found: Readings) -> None:
+        """Begin with this reading: the saved one is of a clock that was ahead. What came in between was not watched."""
+        gap = self._between({name: _undated(one) for name, one in (self.readings or {}).items()}, found)
+        if gap is not None:
+            self._on_unwatched(replace(gap, seconds=0.0))
+        self.readings = self._last = None
+
+
+def _back_s(last: Readings | None, found: Readings) -> float:
+    """Return by how much a reading is older than the last one; 0 where it is not."""
+    if last is None:
+        return 0.0
+    return max((last[name].at - reading.at for name, reading in found.items() if name in last), default=0.0)
+
+
+def _undated(reading: Reading) -> Reading:
+    """Return the counts of a reading as older than any other's."""
+    return Reading.of(0.0, {name: series.counters for name, series in reading.series.items()})
 
 
 def _errors(readings: Readings | None, revision: str) -> int:

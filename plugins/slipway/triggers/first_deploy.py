@@ -56,9 +56,9 @@ class FirstDeployTrigger(BaseTrigger):
         """Look and act in a thread, since the Kubernetes client blocks; between two looks it holds none."""
         pace = Pace()
         parts = ReleaseContext(self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id))
-        permit = RaisePermit(parts.make_store(STORE_TIMEOUT_S), parts.release_run)
         event: dict[str, Any] = {"traffic": {}, "error": None, "held": False}
         try:
+            permit = RaisePermit(parts.make_store(STORE_TIMEOUT_S), parts.release_run)
             reached = await reconcile_async(
                 BlockingCalls("the cluster's API", _CALL_LIMIT_S),
                 parts.service,

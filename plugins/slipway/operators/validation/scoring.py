@@ -1,7 +1,8 @@
 """`kind: custom`: what the scorer's pod finds in the object store, its command, and its result as scores.
 
-All lies under `scoring/` of the release's evidence: `scorer.py` as it lay beside the release file, `given.npz`, and
-`gathered.json`, by which a task that comes back from the triggerer knows what was asked.
+What the pod reads and writes lies under `scoring/` of the release's evidence: `scorer.py` as it lay beside the release
+file, and `given.npz`. By `gathered.json`, beside the records, a task that comes back from the triggerer knows what was
+asked: the pod may not write there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from include.model_release.bucket_layout import gathered_key
 from include.model_release.document_form import first_problem
 from include.model_release.errors import TransientError, UserError
 from include.model_release.gates.validation.golden_set import GoldenSet
@@ -45,10 +47,16 @@ class _Health(BaseModel):
 
 
 class Gathered(BaseModel):
-    """What was asked of both versions before the pod was started."""
+    """What was asked of both versions before the pod was started.
+
+    It decides, and what it binds the pod to must not be the pod's to write: it lies beside the records, and names its
+    release.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    release_id: str
+    version: int
     given_sha256: Sha256
     scorer_sha256: Sha256
     rows: int
@@ -84,6 +92,8 @@ def keep_for_scorer(
     scorer = release_run.spec.beside(validation.scorer).encode()
     given = pack_given(golden, answered.outputs, None if stable is None else stable.outputs)
     gathered = Gathered(
+        release_id=release_run.release_id,
+        version=release_run.version,
         given_sha256=hashlib.sha256(given).hexdigest(),
         scorer_sha256=hashlib.sha256(scorer).hexdigest(),
         rows=golden.rows,
@@ -94,19 +104,19 @@ def keep_for_scorer(
     )
     store.write(f"{prefix}scorer.py", scorer, content_type="text/x-python; charset=utf-8")
     store.write(f"{prefix}given.npz", given)
-    store.write_json(f"{prefix}gathered.json", gathered.model_dump(mode="json"))
+    store.write_json(gathered_key(release_run.model), gathered.model_dump(mode="json"))
 
 
 def read_gathered(store: ModelStoreHook, release_run: ReleaseRun) -> Gathered:
     """Return what was gathered before the pod was started.
 
-    :raises UserError: it is of another form.
+    :raises UserError: it is of another form, or of another release.
     :raises InputMissingError: it is not there.
     """
-    key = f"{scoring_prefix(release_run)}gathered.json"
+    key = gathered_key(release_run.model)
     content = store.require(key, remedy="let the task run again", most_bytes=_GATHERED_LIMIT_BYTES)
     try:
-        return Gathered.model_validate_json(content)
+        gathered = Gathered.model_validate_json(content)
     except ValidationError as error:
         raise UserError(
             f"{store.uri(key)} has another form than it should",
@@ -114,6 +124,14 @@ def read_gathered(store: ModelStoreHook, release_run: ReleaseRun) -> Gathered:
             found=first_problem(error),
             remedy="Let the task run again.",
         ) from error
+    if (gathered.release_id, gathered.version) != (release_run.release_id, release_run.version):
+        raise UserError(
+            f"{store.uri(key)} is of another release",
+            expected=f"{release_run.release_id}, version {release_run.version}",
+            found=f"{gathered.release_id}, version {gathered.version}",
+            remedy="Let the task run again.",
+        )
+    return gathered
 
 
 def scorer_command(release_run: ReleaseRun, gathered: Gathered) -> list[str]:

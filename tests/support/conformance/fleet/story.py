@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -120,7 +121,12 @@ def hung_server_is_replaced(site: Site, store: ModelStoreHook) -> str:
     try:
         with ServiceUsers(service, site.led) as users:
             second = bring(
-                site, store, 2, "two", members=members, permit=lambda: site.signal(hung, signal.SIGSTOP)
+                site,
+                store,
+                2,
+                "two",
+                members=members,
+                permit=cache(lambda: site.signal(hung, signal.SIGSTOP)),
             )
             committed_s = time.monotonic()
             assert second.outcome == "committed", second.reasons

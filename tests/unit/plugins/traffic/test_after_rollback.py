@@ -72,6 +72,21 @@ def test_requests_that_still_come_are_counted(caplog: pytest.LogCaptureFixture) 
     assert "still led" in caplog.text
 
 
+def test_a_clock_that_was_set_hides_no_request() -> None:
+    """Data of the moment that are read after weight 0 are from after it, by whatever clock they are dated."""
+
+    class Dated(Source):
+        def read(self, revisions: Iterable[str]) -> dict[str, Reading]:
+            return {
+                name: Reading.of(one.at - 600.0, {"router": one.totals()})
+                for name, one in super().read(revisions).items()
+            }
+
+    seen = looked(Dated(per_s=1000.0))
+    assert seen is not None
+    assert seen.requests
+
+
 def test_data_from_before_weight_0_are_no_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that lags must first show data from after weight 0; with none in time there are no data."""
     monkeypatch.setattr(after_rollback, "CLOCK_DIFFERENCE_S", 0.0)

@@ -13,6 +13,7 @@ import pytest
 from slipway import release_context
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
+from slipway.traffic.raise_permit import RaisePermit
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.triton import TritonLoadModelTrigger
 
@@ -54,6 +55,7 @@ def never_live(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             return None if self.model is None else self.model.as_object()
 
     monkeypatch.setattr(release_context, "KServeHook", lambda *_: cast(KServeHook, NeverLive(None)))
+    monkeypatch.setattr(RaisePermit, "require", lambda *_: None)
     return
 
 

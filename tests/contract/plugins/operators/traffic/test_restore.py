@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ from include.model_release.errors import InputMissingError, SlipwayError
 from include.model_release.metrics.samples import Counters, Reading
 from include.model_release.record.events import SEQ_LIMIT
 from include.model_release.record.kinds import ReleaseStarted, RolledBack, StageStarted, WeightIntended
-from include.model_release.rollout.next_action import RollBack, StartCanary
+from include.model_release.rollout.next_action import StartCanary
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.lab.simulation.knative_model import KnativeModel
@@ -372,76 +371,6 @@ def test_a_release_run_that_names_nothing_says_what_to_do(rendered: str) -> None
     """There is nothing to act on: the error names the workflow that needs the model's name only."""
     with pytest.raises(InputMissingError, match="model_rollback"):
         RollbackAddress.parse(rendered)
-
-
-class CleanedRun:
-    """A release whose first task's result `airflow db clean` has removed, as its teardowns see it."""
-
-    dag_id = "model_release"
-
-    def get_dagrun_state(self, dag_id: str, run_id: str) -> str:
-        """The state of any run."""
-        return "running"
-
-    @property
-    def context(self) -> Any:
-        """The context of a task."""
-        return {"params": {"model": "digits", "version": 3}, "run_id": RUN, "dag": self, "ti": self}
-
-
-@pytest.fixture
-def release_files(store: ModelStoreHook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of release files, and the variable that names the bucket."""
-    (tmp_path / "digits.yaml").write_text("model: digits\nsource: {format: onnx}\n")
-    monkeypatch.setenv("SLIPWAY_RELEASES_DIR", str(tmp_path))
-    monkeypatch.setenv("AIRFLOW_VAR_SLIPWAY_BUCKET", store.bucket)
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_SLIPWAY_METRICS", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
-    )
-    return tmp_path
-
-
-@pytest.mark.parametrize("file", ["right", "wrong", "gone"])
-@pytest.mark.parametrize("left", ["null", "None", ""])
-def test_a_release_whose_xcoms_were_cleaned_is_taken_back_and_ends(
-    left: str,
-    file: str,
-    release_run: ReleaseRun,
-    service: ServiceDouble,
-    store: ModelStoreHook,
-    release_files: Path,
-) -> None:
-    """The run's own parameters say which version it is, the InferenceService what was live; the record ends."""
-    if file == "gone":
-        (release_files / "digits.yaml").unlink()
-    elif file == "wrong":
-        (release_files / "digits.yaml").write_text("model: digits\nrollout: {stepps: []}\n")
-    RestoreStableOperator(task_id="restore", release=left).execute(CleanedRun().context)
-    assert release_run.stable is not None
-    assert users(service) == {release_run.stable.storage_uri: 100}
-    with pytest.raises(AirflowFailException, match="rolled_back"):
-        ConcludeReleaseOperator(task_id="conclude", release=left).execute(CleanedRun().context)
-    assert kinds(store)[-1] == "release_finished"
-    assert record(store).state().outcome == "rolled_back"
-
-
-def test_a_cleaned_release_without_a_canary_never_deletes_what_was_live(
-    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, release_files: Path
-) -> None:
-    """What was live before is the record's to say: nobody takes a service away for want of an XCom."""
-    assert release_run.stable is not None
-    reconcile(service, RollBack(release_run.stable.storage_uri), timeout_s=5)  # type: ignore[arg-type]
-    RestoreStableOperator(task_id="restore", release="null").execute(CleanedRun().context)
-    assert users(service) == {release_run.stable.storage_uri: 100}
-
-
-def test_a_cleaned_release_whose_bucket_nobody_knows_says_what_to_do(
-    service: ServiceDouble, release_files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error names the workflow that needs the model's name only."""
-    monkeypatch.delenv("AIRFLOW_VAR_SLIPWAY_BUCKET")
-    with pytest.raises(AirflowFailException, match="model_rollback"):
-        RestoreStableOperator(task_id="restore", release="null").execute(CleanedRun().context)
 
 
 def test_a_rollback_that_fails_says_so_in_the_record(

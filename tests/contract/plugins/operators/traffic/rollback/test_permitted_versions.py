@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -97,6 +98,31 @@ def test_a_version_that_was_refused_is_refused_here_too(
     ):
         name_it(RunDouble(version=5, emergency=emergency))
     assert len(service.patches) == patches
+
+
+def test_a_version_that_is_rejected_meanwhile_gets_nobody(
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook, earlier: int
+) -> None:
+    """The way back asks for the version before each patch: one that met a conflict is not sent after the rejection."""
+    run = RunDouble(version=earlier)
+    release_run = name_it(run)
+    validated(store, release_run)
+    patch, sent = service.patch, 0
+
+    def conflict(body: dict[str, Any], limit_s: float | None = None) -> bool:
+        nonlocal sent
+        sent += 1
+        service.patch = patch  # type: ignore[method-assign]
+        rejected = VersionRejected(reason="wrong labels", by="bob")
+        ReleaseRecord(store, "digits", earlier, "rejection-1").append(rejected)
+        return False
+
+    service.patch = conflict  # type: ignore[method-assign]
+    assert service.model is not None
+    before = service.model.users()
+    with pytest.raises(AirflowFailException, match="rejected by bob"):
+        roll_back(release_run, run)
+    assert (sent, service.model.users()) == (1, before)
 
 
 def test_a_version_that_was_rolled_back_is_refused(

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
-from slipway.traffic import fresh_permission
-from slipway.traffic.fresh_permission import both, require_fresh
+from slipway.release_record import fresh_permission
+from slipway.release_record.fresh_permission import both, require_fresh
 from slipway.traffic.reconciler import reconcile_async
 
 from include.model_release.errors import TimedOutError
