@@ -16,7 +16,9 @@ _PLENTY = 1e18
 class Totals:
     """Sums over windows of both revisions: of users' windows, and apart from them what was replayed.
 
-    A state that was saved before there were replays lacks the last five; it has seen none.
+    `idle_seconds` are those in which the candidate was asked nothing, less those in which golden requests were: they
+    let no bake time pass. A state that was saved before there were replays, or idle seconds, lacks them; it has seen
+    none.
     """
 
     seconds: float = 0.0
@@ -30,6 +32,7 @@ class Totals:
     replayed_errors: int = 0
     stable_replayed_requests: int = 0
     stable_replayed_errors: int = 0
+    idle_seconds: float = 0.0
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Totals:
@@ -46,6 +49,7 @@ class Totals:
     def plus(self, window: Window) -> Totals:
         """Return the sums with one more window, counted under its source."""
         if window.source == "replay":
+            answered = min(window.candidate.requests, window.stable.requests - window.stable.errors) > 0
             return replace(
                 self,
                 replayed_windows=self.replayed_windows + 1,
@@ -53,6 +57,7 @@ class Totals:
                 replayed_errors=self.replayed_errors + window.candidate.errors,
                 stable_replayed_requests=self.stable_replayed_requests + window.stable.requests,
                 stable_replayed_errors=self.stable_replayed_errors + window.stable.errors,
+                idle_seconds=max(0.0, self.idle_seconds - window.seconds * answered),
             )
         return replace(
             self,
@@ -62,7 +67,13 @@ class Totals:
             stable_errors=self.stable_errors + window.stable.errors,
             candidate_requests=self.candidate_requests + window.candidate.requests,
             candidate_errors=self.candidate_errors + window.candidate.errors,
+            idle_seconds=self.idle_seconds + window.seconds * (window.candidate.requests == 0),
         )
+
+    @property
+    def baked_s(self) -> float:
+        """The seconds in which the candidate was seen being asked: what a bake consists of."""
+        return self.seconds - self.idle_seconds
 
     @property
     def replays_that_count(self) -> int:
@@ -73,8 +84,8 @@ class Totals:
         return min(self.replayed_requests, self.stable_replayed_requests - self.stable_replayed_errors)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form."""
-        return dict(vars(self))
+        """Return a JSON-ready form; idle seconds are in it where there were any."""
+        return {name: sum_ for name, sum_ in vars(self).items() if sum_ or name != "idle_seconds"}
 
 
 def _is_sum(value: object) -> bool:
