@@ -36,7 +36,7 @@ from include.model_release.canary.evidence.single_clump import SingleClump
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
-from include.model_release.canary.totals import Totals
+from include.model_release.canary.totals import CLOCK_ERROR_S, Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.samples import Window
@@ -44,8 +44,6 @@ from include.model_release.spec.rollout.analysis import AnalysisPolicy, Hypothes
 from include.model_release.written_numbers import number
 
 _STATE_VERSION = 2
-# What sums of seconds may lose.
-_CLOCK_ERROR_S = 1e-6
 
 _WORSE_WORDS: dict[HypothesisName, str] = {
     "errors": "it fails more often than stable in the same windows",
@@ -181,7 +179,7 @@ class CanaryJudge:
                 f"{number(total)} of {number(threshold)})."
             )
         left_s = self.bake_s - self._step.baked_s
-        if left_s > _CLOCK_ERROR_S:
+        if left_s > CLOCK_ERROR_S:
             return "inconclusive", f"Nothing against the candidate so far; {self._left(left_s)}."
         compared = compared_words(self._step, self._canary, self._earlier, self._clump)
         if self._tests.no_worse() >= threshold and not self._rests_on_replays():

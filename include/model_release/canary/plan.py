@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from include.model_release.canary.totals import Totals
+from include.model_release.canary.totals import CLOCK_ERROR_S, Totals
 from include.model_release.canary.verdict import Verdict
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
@@ -42,7 +42,7 @@ def decide(
     if held:
         return "continue"
     if verdict.status == "pass":
-        return "advance" if step_elapsed_s >= step.bake_s else "continue"
+        return "advance" if step_elapsed_s >= step.bake_s - CLOCK_ERROR_S else "continue"
     # The judge counts the seconds of windows that it saw, which are fewer than the clock's: a step whose bake is as
     # long as the limit gets some windows more.
     lasts_s = step_elapsed_s if watched_s is None else max(watched_s, step_elapsed_s)
@@ -67,7 +67,7 @@ def wants_golden_replay(
     seen = verdict.statistics
     if verdict.no_data or seen.no_data_windows:
         return False
-    if seen.step.baked_s < seen.bake_s:
+    if seen.step.baked_s < seen.bake_s - CLOCK_ERROR_S:
         return True
     return min(seen.step.candidate_requests, seen.canary.stable_requests) < seen.minimum_requests
 

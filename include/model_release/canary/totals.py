@@ -10,6 +10,8 @@ from include.model_release.metrics.samples import Window
 
 # More requests or seconds than there will be.
 _PLENTY = 1e18
+# What sums of seconds may lose to rounding.
+CLOCK_ERROR_S = 1e-6
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ class EarlierWindows:
         self._initial_wealth: float | None = None
         self._recent: list[tuple[int, int]] = []
         self.step_requests = self.step_errors = 0
+        self._slow = self._slow_allowed = 0.0
 
     @property
     def is_begun(self) -> bool:
@@ -116,6 +117,7 @@ class EarlierWindows:
         """Begin to count the thin windows of another step."""
         self._recent = []
         self.step_requests = self.step_errors = 0
+        self._slow = self._slow_allowed = 0.0
 
     def observe(self, window: Window, earlier: Earlier, users_evidence: float, *, with_latency: bool) -> bool:
         """Test a window, if it is thin.
@@ -143,6 +145,9 @@ class EarlierWindows:
             self._processes.multiply([*asked], log_factors([*asked.values()], self._weights))
         self.step_requests += candidate.requests
         self.step_errors += candidate.errors
+        for one in latencies.values():
+            self._slow += one.suspect.events
+            self._slow_allowed += one.margin * one.suspect.count
         return bool(latencies)
 
     def added_to(self, users: Mapping[HypothesisName, float]) -> dict[HypothesisName, float]:
@@ -163,6 +168,11 @@ class EarlierWindows:
 
     def doubt(self, earlier: Earlier) -> str | None:
         """Return in words that the thin windows of this step exceed the ceiling of stable's earlier ones, or None."""
+        if self._slow > self._slow_allowed:
+            return (
+                "Too little of stable to compare with, and the candidate is slower than stable was before, by more "
+                f"than the ceiling that stable's {earlier.stable.count:,.0f} earlier requests give."
+            )
         limit = error_ceiling(earlier.stable)
         if self.step_errors <= limit * self.step_requests:
             return None
@@ -206,6 +216,8 @@ class EarlierWindows:
             "recent": [list(one) for one in self._recent],
             "step_requests": self.step_requests,
             "step_errors": self.step_errors,
+            "slow": self._slow,
+            "slow_allowed": self._slow_allowed,
         }
 
     @classmethod
@@ -221,6 +233,7 @@ class EarlierWindows:
         found._processes.restore(value["wealth"])
         found._recent = [_counts(one) for one in value["recent"]]
         found.step_errors, found.step_requests = _counts((value["step_errors"], value["step_requests"]))
+        found._slow, found._slow_allowed = (_number_from_0(value[key]) for key in ("slow", "slow_allowed"))
         return found
 
 

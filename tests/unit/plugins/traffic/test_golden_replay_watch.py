@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -71,7 +72,9 @@ async def test_users_windows_are_judged_first_and_both_are_recorded(
     sources = [window["source"] for window in windows(watched)]
     first = sources.index("replay")
     assert set(sources[:first]) == {"users"}
-    assert sources[first - 1 :] == ["users", "replay"] * (len(sources[first - 1 :]) // 2)
+    before_replays = [one for one, after in itertools.pairwise(sources) if after == "replay"]
+    assert len(before_replays) > 1
+    assert set(before_replays) == {"users"}
 
 
 async def test_a_candidate_that_fails_replays_is_taken_back(release_run: ReleaseRun, live: Live) -> None:
