@@ -90,9 +90,9 @@ class HypothesisTests:
         """Whether the candidate has had the time in which a model that has just been loaded may be slow."""
         return self._grace.is_over
 
-    def begin_step(self, *, raised: bool) -> None:
+    def begin_step(self, bake_s: float, *, raised: bool) -> None:
         """Begin another step of the canary; where it raises the weight, the candidate may be cold again."""
-        self._grace.begin_step(raised=raised)
+        self._grace.begin_step(bake_s, raised=raised)
 
     def latency_doubt(self) -> str | None:
         """Return in words that too little of this step was judged by latency; None where enough was."""

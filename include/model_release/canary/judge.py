@@ -11,10 +11,15 @@ canary, steps included; the sum of their wealth is the evidence. When it reaches
 is final. The chance to fail a candidate that is no worse, over the whole canary and however often it is looked at, is
 at most alpha.
 
+Where stable is thin, as it is at 99 %, the same window proves little: there the candidate is also held against ceilings
+that earlier windows give (`evidence/earlier_windows.py`). While it may be cold after a raise, its latencies do not
+count (`evidence/latency_grace.py`). Time in which nobody asks it is no time of the bake. And a single clump of failures
+delays a pass until enough has followed it (`evidence/single_clump.py`).
+
 Where users send too little, golden requests may be replayed beside them. Their windows are another source
 (`Window.source`), with wealth of its own (`golden_replay.py`), and their counts stand apart in the totals. They help
-to reach the minimum of samples, and a pass that rests on them says so; they never show that the candidate is no worse,
-never shorten the bake, and never clear what users' windows make suspicious.
+to reach the minimum of samples and make up for idle time, and a pass that rests on them says so; they never show that
+the candidate is no worse, never shorten the bake, and never clear what users' windows make suspicious.
 
 Where the router leads clearly more or fewer users to the candidate than the step's weight says (`router_share.py`), it
 passes nothing: the verdict is inconclusive until that has changed, and a fail stays a fail.
@@ -79,7 +84,7 @@ class CanaryJudge:
         raised = self.weight is None or weight > self.weight
         self.weight, self.bake_s = weight, float(bake_s)
         self._earlier.begin_step()
-        self._tests.begin_step(raised=raised)
+        self._tests.begin_step(self.bake_s, raised=raised)
         self._step, self._router = Totals(), RouterShare()
 
     def observe(self, window: Window) -> Verdict:

@@ -2,8 +2,8 @@
 
 Each raise of the weight may start pods, and a pod that has just loaded its model is slow: its caches are empty, its
 code is not compiled. So latencies do not count in the first windows of a raise, nor after them until the candidate has
-caught up with stable, at most for `latency_grace_s`. What is left out depends on earlier windows alone, so all that is
-tested afterwards stays fair.
+caught up with stable, at most for `latency_grace_s`, and in a short step for no longer than twice its bake. What is
+left out depends on earlier windows alone, so all that is tested afterwards stays fair.
 
 It has caught up when, over a stretch of windows with enough requests, no more of its answers were slow than of stable's
 in the same stretch, within the margin and one standard error, at each of a few levels. One that stays slow never gets
@@ -26,6 +26,8 @@ _LEVELS = (0.5, 0.75, 0.9)
 _STRETCH_REQUESTS = 50
 # Of the minimum of candidate requests, what must have been judged by latency.
 _JUDGED_SHARE = 0.5
+# A step that bakes for seconds is not prolonged by minutes.
+_LONGEST_BAKES = 2.0
 
 
 class LatencyGrace:
@@ -35,7 +37,7 @@ class LatencyGrace:
         self._policy = policy
         self.windows = 0
         self._is_timed = self._caught_up = False
-        self._seen_s = 0.0
+        self._seen_s, self._longest_s = 0.0, policy.latency_grace_s
         self._stable: dict[float, int] = {}
         self._candidate: dict[float, int] = {}
         self._comparable = self._judged = self._judged_windows = 0
@@ -45,15 +47,21 @@ class LatencyGrace:
         """Whether latencies count in the next window."""
         if self.windows < self._policy.latency_grace_windows:
             return False
-        return not self._is_timed or self._caught_up or self._seen_s >= self._policy.latency_grace_s
+        return not self._is_timed or self._caught_up or self._seen_s >= self._longest_s
 
-    def begin_step(self, *, raised: bool) -> None:
-        """Begin another step; a grace begins with it where it raises the weight."""
+    def begin_step(self, bake_s: float, *, raised: bool) -> None:
+        """Begin another step; a grace begins with it where it raises the weight.
+
+        :param bake_s: for how long the step is watched at least; 0: nobody knows.
+        """
         self._comparable = self._judged = self._judged_windows = 0
         if not raised:
             return
         self.windows, self._seen_s = 0, 0.0
         self._is_timed, self._caught_up = self._policy.latency_grace_s > 0, False
+        self._longest_s = self._policy.latency_grace_s
+        if bake_s > 0:
+            self._longest_s = min(self._longest_s, _LONGEST_BAKES * bake_s)
         self._stable, self._candidate = {}, {}
 
     def observe(self, window: Window, past: Mapping[float, int], *, judged: bool) -> None:
@@ -90,7 +98,7 @@ class LatencyGrace:
             )
         return (
             "Latency is not judged yet: the candidate is slower than stable and may still be warming up "
-            f"({self._seen_s:.0f} s of at most {self._policy.latency_grace_s:g} s since the raise)."
+            f"({self._seen_s:.0f} s of at most {self._longest_s:g} s since the raise)."
         )
 
     def _look(self, window: Window, past: Mapping[float, int]) -> None:
@@ -130,6 +138,7 @@ class LatencyGrace:
         return {
             "caught_up": self._caught_up,
             "seen_s": self._seen_s,
+            "longest_s": self._longest_s,
             "stable": histogram_to_list(self._stable),
             "candidate": histogram_to_list(self._candidate),
             "comparable": self._comparable,
@@ -148,9 +157,10 @@ class LatencyGrace:
         if value is None:
             return
         self._caught_up, self._seen_s = bool(value["caught_up"]), float(value["seen_s"])
+        self._longest_s = float(value["longest_s"])
         self._stable = histogram_from_list(value["stable"])
         self._candidate = histogram_from_list(value["candidate"])
         self._comparable, self._judged = int(value["comparable"]), int(value["judged"])
         self._judged_windows = int(value["judged_windows"])
-        if not math.isfinite(self._seen_s):
+        if not math.isfinite(self._seen_s + self._longest_s):
             raise ValueError("a grace that is not a number of seconds")

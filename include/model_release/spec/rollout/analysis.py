@@ -43,7 +43,8 @@ class AnalysisPolicy(SpecPart):
     """
     latency_grace_s: Annotated[float, Field(ge=0, le=3600)] = 120.0
     """After those, for how long after each raise the latencies of a candidate that is still slower than stable do not
-    count. It ends as soon as the candidate has caught up; a step passes when latency was judged after it.
+    count; in a short step for twice its bake. It ends as soon as the candidate has caught up, and a step passes when
+    latency was judged after it.
     """
 
     @property

@@ -99,6 +99,14 @@ def test_the_grace_ends_when_the_candidate_has_caught_up() -> None:
     assert found < 12
 
 
+def test_a_short_step_has_a_short_grace() -> None:
+    """A step that bakes for 30 s judges latency after a minute, not after two."""
+    judged = judge(weight=5, bake_s=30.0)
+    found = windows_until_fail(judged, [COLD] * 12)
+    assert found is not None
+    assert found > 6
+
+
 def test_without_a_raise_there_is_no_grace() -> None:
     """A step at the same weight or a lower one begins with a candidate that is warm."""
     judged = judge(weight=25)
