@@ -283,8 +283,8 @@ def _after_raises() -> Iterator[Cell]:
             (*_HARMLESS, Goal("passed", 0.95)),
         ),
         "cache": (
-            "1 % of the answers ×3 at weights up to 10 %",
-            Traffic(1, small_weight_tail=0.01, tail_factor=3.0),
+            "2 % of the answers ×3 at weights up to 10 %",
+            Traffic(1, small_weight_tail=0.02, tail_factor=3.0),
             _HARMLESS,
         ),
     }
