@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.judge.cells import PLANS, Cell
+from benchmarks.judge.cells import ALL_PLANS, Cell
 from benchmarks.judge.rules import Rule, RuleVerdict, others
 from benchmarks.judge.traffic import draw
 from include.model_release.canary.judge import CanaryJudge
@@ -62,7 +62,7 @@ class SlipwayCanary:
 def run_canary(cell: Cell, run: int, seed: int) -> Outcome:
     """Run canary number `run` of a cell; the same numbers give the same canary."""
     plan_name, latency_model = cell.setting(run)
-    plan = PLANS[plan_name]
+    plan = ALL_PLANS[plan_name]
     end_s = sum(step.bake_s for step in plan.steps)
     rng = np.random.default_rng([seed, zlib.crc32(cell.name.encode()), run])
     recording = draw(cell.traffic, _extended(plan, cell.extension_s), latency_model, rng)

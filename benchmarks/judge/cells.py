@@ -28,11 +28,11 @@ POWER = 0.99
 
 # Canaries a cell: a promise of 1 % needs more of them than one of 99 % found, and a fault is found early,
 # which costs less. With these `make bench-judge` stays below a quarter of an hour on two cores.
-PROMISE_RUNS, FAULT_RUNS = 500, 400
+PROMISE_RUNS, FAULT_RUNS, LAST_STEP_RUNS = 500, 400, 200
 QUICK_PROMISE_RUNS, QUICK_FAULT_RUNS = 24, 16
 
-Group = Literal["no difference", "errors", "latency"]
-Measure = Literal["failed", "found", "passed", "requests"]
+Group = Literal["no difference", "raises", "errors", "latency", "last step"]
+Measure = Literal["failed", "found", "passed", "promoted", "requests", "met"]
 
 
 def _plan(weights: tuple[int, ...]) -> CanaryPlan:
@@ -44,6 +44,22 @@ def _plan(weights: tuple[int, ...]) -> CanaryPlan:
 
 FROM_2, FROM_5 = _plan((2, 5, 10, 25, 50)), _plan((5, 10, 25, 50))
 PLANS = {"2": FROM_2, "5": FROM_5}
+# The README's plan, and one whose only step has nothing before it.
+TO_99 = CanaryPlan(
+    (
+        RolloutStep(weight=5, bake_s=120),
+        RolloutStep(weight=25, bake_s=180),
+        RolloutStep(weight=99, bake_s=60),
+    ),
+    window_s=WINDOW_S,
+)
+ONLY_99 = CanaryPlan((RolloutStep(weight=99, bake_s=60),), window_s=WINDOW_S)
+ALL_PLANS = {**PLANS, "99": TO_99, "only 99": ONLY_99}
+PLAN_WORDS = {"2": "from 2 %", "5": "from 5 %", "99": "5, 25, 99 %", "only 99": "99 % alone"}
+BEFORE_99_S = 300.0
+# Up to `max_bake_s`, in which the last step must be decided.
+TO_99_EXTENSION_S = 540.0
+LAST_STEP_RATES_PER_S = (2, 5, 10, 20, 50)
 
 
 def _latency_models(distributions: dict[str, LatencyDistribution]) -> tuple[LatencyModel, ...]:
@@ -64,7 +80,8 @@ _PARETO = _latency_models({"Pareto tail": ParetoTail(Lognormal(20.0, 0.35), 0.05
 @dataclass(frozen=True)
 class Goal:
     """At least or at most `limit`, of: the share of canaries that `failed`; the share that failed after the
-    fault began (`found`); the share whose last verdict was `passed`; the mean number of candidate `requests`.
+    fault began (`found`); the share whose last verdict was `passed`, at least or (`promoted`) at most; the mean number
+    of candidate `requests`, held against Wald's, or against a number (`met`).
     """
 
     measure: Measure
@@ -73,13 +90,15 @@ class Goal:
     @property
     def at_most(self) -> bool:
         """Whether less is better."""
-        return self.measure in ("failed", "requests")
+        return self.measure in ("failed", "promoted", "requests", "met")
 
     def words(self) -> str:
         """Return the goal for people."""
         sign = "≤" if self.at_most else "≥"
         if self.measure == "requests":
             return f"requests {sign} 2 × Wald's {self.limit / 2:.0f}"
+        if self.measure == "met":
+            return f"requests {sign} {self.limit:.0f}"
         return f"{self.measure} {sign} {100 * self.limit:g} %"
 
 
@@ -109,7 +128,9 @@ class Cell:
 
     def runs(self, *, quick: bool) -> int:
         """Return how many canaries this cell has by default."""
-        if self.group == "no difference":
+        if self.group == "last step":
+            return QUICK_FAULT_RUNS if quick else LAST_STEP_RUNS
+        if self.group in ("no difference", "raises"):
             return QUICK_PROMISE_RUNS if quick else PROMISE_RUNS
         return QUICK_FAULT_RUNS if quick else FAULT_RUNS
 
@@ -219,6 +240,121 @@ def _latency_faults() -> Iterator[Cell]:
         )
 
 
+def _at_the_last_step() -> Iterator[Cell]:
+    variations: dict[str, tuple[str, Traffic]] = {
+        "same": ("no difference", Traffic(1)),
+        "rise": ("load, errors and latency rise with the weight", Traffic(1, load_rise=1.0)),
+        "diurnal": ("load, errors and latency swing", Traffic(1, day_swing=0.8)),
+        "blip": ("3 % errors in both for 3 min", Traffic(1, blip_error_rate=0.03, blip_s=180)),
+        "clumped-0.02": ("errors clumped, correlation 0.02", Traffic(1, correlation=0.02)),
+        "cold-120s": (
+            "candidate ×4 slower for 2 min after each raise",
+            Traffic(1, raise_cold_s=120, raise_cold_share=1.0, tail_factor=4.0),
+        ),
+    }
+    for name, (title, traffic) in variations.items():
+        for rate in (2, 10, 50, 500):
+            yield Cell(
+                f"last-{name}-{rate}rps",
+                f"to 99 %: {title}, {rate}/s",
+                "no difference",
+                replace(traffic, rate_per_s=rate),
+                _HARMLESS,
+                plans=("99",),
+                extension_s=TO_99_EXTENSION_S,
+            )
+
+
+def _after_raises() -> Iterator[Cell]:
+    variations: dict[str, tuple[str, Traffic, tuple[Goal, ...]]] = {
+        "raise-20s": (
+            "40 % of the answers ×4 for 20 s after each raise",
+            Traffic(1, raise_cold_s=20, raise_cold_share=0.4, tail_factor=4.0),
+            _HARMLESS,
+        ),
+        "raise-120s": (
+            "all answers ×4 for 2 min after each raise",
+            Traffic(1, raise_cold_s=120, raise_cold_share=1.0, tail_factor=4.0),
+            _HARMLESS,
+        ),
+        "outage": (
+            "the candidate's server is away once, for 0.8 s",
+            Traffic(1, outage_s=0.8),
+            (*_HARMLESS, Goal("passed", 0.95)),
+        ),
+        "cache": (
+            "2 % of the answers ×3 at weights up to 10 %",
+            Traffic(1, small_weight_tail=0.02, tail_factor=3.0),
+            _HARMLESS,
+        ),
+    }
+    for name, (title, traffic, goals) in variations.items():
+        for rate in (5, 50, 500):
+            yield Cell(
+                f"{name}-{rate}rps",
+                f"{title}, {rate}/s",
+                "raises",
+                replace(traffic, rate_per_s=rate),
+                goals,
+                extension_s=TO_99_EXTENSION_S,
+            )
+
+
+def _last_step_faults() -> Iterator[Cell]:
+    """Yield faults that begin with the step at 99 %, where stable answers next to nothing."""
+    nobody = (Goal("promoted", 0.0),)
+    few = (Goal("promoted", 0.01),)
+    for rate in LAST_STEP_RATES_PER_S:
+        whole_window = 1.1 * 0.99 * rate * WINDOW_S
+        faults: dict[str, tuple[str, Traffic, tuple[Goal, ...]]] = {
+            "all": (
+                "all answers fail",
+                Traffic(rate, candidate_errors=1.0),
+                (*nobody, Goal("met", max(30.0, whole_window))),
+            ),
+            "30pc": ("30 % of the answers fail", Traffic(rate, candidate_errors=0.3), few),
+            "x10": ("latency ×10", Traffic(rate, slowdown=10.0), few),
+        }
+        for name, (title, traffic, goals) in faults.items():
+            yield Cell(
+                f"last-{name}-{rate}rps",
+                f"{title} from 99 % on, {rate}/s",
+                "last step",
+                replace(traffic, fault_begins_s=BEFORE_99_S),
+                goals,
+                plans=("99",),
+                extension_s=TO_99_EXTENSION_S,
+            )
+        for name in ("all", "30pc"):
+            title, traffic, _ = faults[name]
+            yield Cell(
+                f"only-{name}-{rate}rps",
+                f"{title}, one step of 99 %, {rate}/s",
+                "last step",
+                traffic,
+                nobody if name == "all" else few,
+                plans=("only 99",),
+                extension_s=TO_99_EXTENSION_S,
+            )
+    for rate in (5, 50):
+        yield Cell(
+            f"outages-{rate}rps",
+            f"the candidate's server is away for 0.8 s every minute, {rate}/s",
+            "errors",
+            Traffic(rate, outage_s=0.8, outage_every_s=60),
+            few,
+            extension_s=TO_99_EXTENSION_S,
+        )
+
+
 CELLS: dict[str, Cell] = {
-    cell.name: cell for cell in (*_no_difference(), *_error_faults(), *_latency_faults())
+    cell.name: cell
+    for cell in (
+        *_no_difference(),
+        *_at_the_last_step(),
+        *_after_raises(),
+        *_error_faults(),
+        *_last_step_faults(),
+        *_latency_faults(),
+    )
 }

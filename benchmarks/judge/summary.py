@@ -11,7 +11,7 @@ from typing import Any
 from scipy.stats import binomtest, norm
 
 from benchmarks.judge.canary_run import Outcome, Watched
-from benchmarks.judge.cells import Cell, Goal
+from benchmarks.judge.cells import PLAN_WORDS, Cell, Goal
 
 CONFIDENCE = 0.95
 
@@ -97,7 +97,9 @@ class Ended:
             "failed": self.failed,
             "found": self.found,
             "passed": self.passed,
+            "promoted": self.passed,
             "requests": self.mean_requests,
+            "met": self.mean_requests,
         }
         return measures[goal.measure]
 
@@ -119,7 +121,7 @@ class CellResult:
         fault_s = cell.traffic.fault_begins_s
         ours = Ended.of([outcome.ours for outcome in outcomes], fault_s)
         settings = {
-            f"weights from {one.plan} %, {one.latency_model}": (one.plan, one.latency_model)
+            f"weights {PLAN_WORDS[one.plan]}, {one.latency_model}": (one.plan, one.latency_model)
             for one in outcomes
         }
         return cls(

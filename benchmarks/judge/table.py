@@ -91,7 +91,9 @@ _FAULTS = (
 )
 GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {
     "no difference": ("No difference: how often a good candidate fails", _HARMLESS),
+    "raises": ("After a raise, and around an outage: how often a good candidate fails", _HARMLESS),
     "errors": ("More errors: how surely and how soon they are found", _FAULTS),
+    "last step": ("A fault that begins at 99 %, where stable answers next to nothing", _FAULTS),
     "latency": ("Slower answers", _FAULTS),
 }
 

@@ -19,6 +19,8 @@ MINUTE_S = 60.0
 DAY_S = 1500.0
 # At the day's peak answers are this much slower than on average.
 DAY_SLOWDOWN = 0.3
+# Below and at this share of the traffic the candidate's cache is colder than stable's, where a cell says so.
+SMALL_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,12 @@ class Traffic:
     `candidate_errors` (None: as stable's), `slowdown` (all latencies times that) and `tail_share` (that share
     of the answers takes `tail_factor` times as long) hold from `fault_begins_s` on. The candidate's first
     window is `cold_factor` times slower.
+
+    With `load_rise` the load is that share of itself higher where the candidate has all traffic, and less so below,
+    errors with it, latencies by half of it. For `raise_cold_s` seconds after each raise `raise_cold_share` of the
+    candidate's answers take `tail_factor` times as long, and up to a weight of `SMALL_WEIGHT` `small_weight_tail` of
+    them do (its cache is colder than stable's). Its server is away for `outage_s` seconds, once at a random moment, or
+    every `outage_every_s` seconds.
     """
 
     rate_per_s: float
@@ -47,6 +55,12 @@ class Traffic:
     tail_factor: float = 5.0
     cold_factor: float = 1.0
     fault_begins_s: float = 0.0
+    load_rise: float = 0.0
+    raise_cold_s: float = 0.0
+    raise_cold_share: float = 0.0
+    small_weight_tail: float = 0.0
+    outage_s: float = 0.0
+    outage_every_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,18 @@ class Schedule:
         seconds, weight = np.array(windows).T
         return cls(np.cumsum(seconds) - seconds, seconds, weight)
 
+    @property
+    def end_s(self) -> float:
+        """When the last window ends."""
+        return float(self.begins_s[-1] + self.seconds[-1])
+
+    @property
+    def since_raise_s(self) -> Floats:
+        """How long before each window the weight was raised last."""
+        raised = np.where(np.diff(self.weight, prepend=0.0) > 0, self.begins_s, 0.0)
+        since: Floats = self.begins_s - np.maximum.accumulate(raised)
+        return since
+
 
 def _lengths(step: RolloutStep, window_s: float) -> list[float]:
     whole = int(step.bake_s // window_s)
@@ -130,7 +156,8 @@ def draw(
     schedule = Schedule.of(plan)
     middle_s = schedule.begins_s + schedule.seconds / 2
     day = traffic.day_swing * np.sin(2 * np.pi * (middle_s / DAY_S + rng.random()))
-    load, scale = 1 + day, 1 + DAY_SLOWDOWN * day
+    rise = traffic.load_rise * schedule.weight
+    load, scale = (1 + day) * (1 + rise), (1 + DAY_SLOWDOWN * day) * (1 + rise / 2)
     errors = traffic.errors * load
     if traffic.blip_s:
         begins_s = rng.uniform(0, middle_s[-1] - traffic.blip_s)
@@ -142,6 +169,12 @@ def draw(
     candidate_scale = scale * np.where(faulty, traffic.slowdown, 1.0)
     candidate_scale[0] *= traffic.cold_factor
     tail = np.where(faulty, traffic.tail_share, 0.0)
+    tail[schedule.since_raise_s < traffic.raise_cold_s] = traffic.raise_cold_share
+    if traffic.small_weight_tail:
+        tail[schedule.weight <= SMALL_WEIGHT] = traffic.small_weight_tail
+    if traffic.outage_s:
+        away = _outages(traffic, schedule, rng)
+        candidate_errors = 1 - (1 - candidate_errors) * (1 - away)
 
     def revision(share: Floats, errors: Floats, scale: Floats, tail_share: Floats) -> Drawn:
         requests = rng.poisson(traffic.rate_per_s * load * schedule.seconds * share)
@@ -152,6 +185,18 @@ def draw(
     stable = revision(1 - schedule.weight, errors, scale, np.zeros_like(tail))
     candidate = revision(schedule.weight, candidate_errors, candidate_scale, tail)
     return Recording(latency_model.bounds_ms, schedule.begins_s, schedule.seconds, stable, candidate)
+
+
+def _outages(traffic: Traffic, schedule: Schedule, rng: np.random.Generator) -> Floats:
+    # The share of each window in which the candidate's server is away; an outage lies within one window.
+    away = np.zeros_like(schedule.seconds)
+    if traffic.outage_every_s:
+        times = np.arange(traffic.outage_every_s * rng.random(), schedule.end_s, traffic.outage_every_s)
+    else:
+        times = np.array([rng.uniform(0, schedule.end_s)])
+    hit = np.searchsorted(schedule.begins_s, times, side="right") - 1
+    away[hit] = traffic.outage_s / schedule.seconds[hit]
+    return away
 
 
 def _clumped(rates: Floats, correlation: float, rng: np.random.Generator) -> Floats:

@@ -17,6 +17,7 @@ from include.model_release.canary.e_process import (
     WealthProcesses,
     log_factors,
 )
+from include.model_release.canary.evidence.latency_grace import LatencyGrace
 from include.model_release.canary.latency import (
     above,
     above_within,
@@ -76,19 +77,42 @@ class HypothesisTests:
         self._dispersion = Dispersion(1 + len(self._levels), policy.burst_correlation)
         self._past: dict[float, int] = {}
         self._latencies = LatencyTotals()
-        self._warm_windows = 0
+        self._grace = LatencyGrace(policy)
         self._logs: Floats = np.zeros(())
         self._update_logs()
 
-    def observe(self, window: Window) -> None:
-        """Test the hypotheses on one window. Which they are, and their shares, follow from earlier windows alone."""
+    @property
+    def past_latencies(self) -> Mapping[float, int]:
+        """Stable's histogram of all windows so far."""
+        return self._past
+
+    @property
+    def tests_latency(self) -> bool:
+        """Whether the candidate has had the time in which a model that has just been loaded may be slow."""
+        return self._grace.is_over
+
+    def begin_step(self, bake_s: float, *, raised: bool) -> None:
+        """Begin another step of the canary; where it raises the weight, the candidate may be cold again."""
+        self._grace.begin_step(bake_s, raised=raised)
+
+    def latency_doubt(self) -> str | None:
+        """Return in words that too little of this step was judged by latency; None where enough was."""
+        return self._grace.doubt()
+
+    def observe(self, window: Window, *, latency_judged: bool = False) -> None:
+        """Test the hypotheses on one window. Which they are, and their shares, follow from earlier windows alone.
+
+        :param latency_judged: whether its latencies were tested otherwise already.
+        """
         testable = {test: one for test, one in self._hypotheses(window).items() if one.is_testable}
         if testable:
             rows = [self._rows[test] for test in testable]
             self._processes.multiply(rows, log_factors([*testable.values()], self._weights))
-        if self._tests_latency:
+        latency_judged |= any(test.name == "latency" for test in testable)
+        if self.tests_latency:
             self._latencies.add(window)
         self._learn(window)
+        self._grace.observe(window, self._past, judged=latency_judged)
         self._update_logs()
 
     def evidence(self) -> dict[HypothesisName, float]:
@@ -134,14 +158,9 @@ class HypothesisTests:
 
     # --- the null hypotheses about a window ---
 
-    @property
-    def _tests_latency(self) -> bool:
-        """Whether the candidate has had the windows in which a model that has just been loaded may be slow."""
-        return self._warm_windows >= self._policy.latency_grace_windows
-
     def _hypotheses(self, window: Window) -> dict[HypothesisTest, NullHypothesis]:
         bounds: list[float | None] = [None] * len(self._levels)
-        if self._tests_latency:
+        if self.tests_latency:
             bounds = bounds_at(self._past, self._levels)
         bound_of = dict(zip(self._levels, bounds, strict=True))
         found = {test: self._hypothesis(test, window, bound_of) for test in self._tests}
@@ -180,7 +199,7 @@ class HypothesisTests:
 
     def _latency_ceiling(self, window: Window) -> NullHypothesis | None:
         candidate, ceiling_ms = window.candidate.latency_buckets, self._policy.latency_ceiling_ms
-        if ceiling_ms is None or not self._tests_latency:
+        if ceiling_ms is None or not self.tests_latency:
             return None
         bound = ceiling_bound(candidate, ceiling_ms)
         if bound is None:
@@ -199,8 +218,6 @@ class HypothesisTests:
                 # From the bound below on: what is tolerated of the candidate lies in that bucket.
                 slow = above(stable.latency_buckets, bound_below(stable.latency_buckets, bound))
                 self._dispersion.add(_ERRORS + 1 + place, int(slow.events), int(slow.count))
-        if window.candidate.requests > 0:
-            self._warm_windows += 1
         if stable.latency_buckets:
             # The past only chooses the bounds; where they have changed, it is brought to the present ones.
             past = on_bounds(self._past, stable.latency_buckets, "slow")
@@ -221,19 +238,21 @@ class HypothesisTests:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready."""
+        grace = self._grace.to_dict()
         return {
             # Saved states keep the names that they began with.
             "fortunes": self._processes.to_dict(),
             "dispersion": self._dispersion.to_list(),
             "past": histogram_to_list(self._past),
             "latencies": self._latencies.to_dict(),
-            "warm_windows": self._warm_windows,
+            "warm_windows": self._grace.windows,
+            **({} if grace is None else {"grace": grace}),
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`.
 
-        A state that was saved before latencies were kept for words has none of them.
+        A state that was saved before latencies were kept for words, or before raises had a grace, has none of them.
 
         :raises ValueError: it is the state of other tests, or a number in it is none.
         :raises KeyError: a part is missing.
@@ -243,7 +262,7 @@ class HypothesisTests:
         self._dispersion.restore(value["dispersion"])
         self._past = histogram_from_list(value["past"])
         self._latencies = LatencyTotals.from_dict(value.get("latencies") or {"stable": [], "candidate": []})
-        self._warm_windows = int(value["warm_windows"])
+        self._grace.restore(int(value["warm_windows"]), value.get("grace"))
         self._update_logs()
 
 

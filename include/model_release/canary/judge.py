@@ -11,10 +11,15 @@ canary, steps included; the sum of their wealth is the evidence. When it reaches
 is final. The chance to fail a candidate that is no worse, over the whole canary and however often it is looked at, is
 at most alpha.
 
+Where stable is thin, as it is at 99 %, the same window proves little: there the candidate is also held against ceilings
+that earlier windows give (`evidence/earlier_windows.py`). While it may be cold after a raise, its latencies do not
+count (`evidence/latency_grace.py`). Time in which nobody asks it is no time of the bake. And a single clump of failures
+delays a pass until enough has followed it (`evidence/single_clump.py`).
+
 Where users send too little, golden requests may be replayed beside them. Their windows are another source
 (`Window.source`), with wealth of its own (`golden_replay.py`), and their counts stand apart in the totals. They help
-to reach the minimum of samples, and a pass that rests on them says so; they never show that the candidate is no worse,
-never shorten the bake, and never clear what users' windows make suspicious.
+to reach the minimum of samples and make up for idle time, and a pass that rests on them says so; they never show that
+the candidate is no worse, never shorten the bake, and never clear what users' windows make suspicious.
 
 A model that is asked over streams is judged by golden requests that are streamed to both revisions as well
 (`streamed.py`): a third source, without which no step of such a model passes.
@@ -35,6 +40,9 @@ from dataclasses import replace
 
 from include.model_release.canary.coverage.answers import Answers
 from include.model_release.canary.coverage.latency_seen import LatencySeen
+from include.model_release.canary.evidence.compared import EARLIER_WORDS, compared_words
+from include.model_release.canary.evidence.earlier_windows import Earlier, EarlierWindows
+from include.model_release.canary.evidence.single_clump import SingleClump
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
@@ -45,7 +53,7 @@ from include.model_release.canary.streamed import (
     unread,
     users_part,
 )
-from include.model_release.canary.totals import Totals
+from include.model_release.canary.totals import CLOCK_ERROR_S, Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.canary.verdict_text import STREAMED
 from include.model_release.errors import SlipwayError
@@ -85,10 +93,14 @@ class CanaryJudge:
         self._replayed: GoldenReplayEvidence | None = None
         self._streamed: StreamedRequests | None = None
         self.not_seen: tuple[str, ...] = ()
+        self._earlier, self._clump = EarlierWindows(policy), SingleClump(policy)
 
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
+        raised = self.weight is None or weight > self.weight
         self.weight, self.bake_s = weight, float(bake_s)
+        self._earlier.begin_step()
+        self._tests.begin_step(self.bake_s, raised=raised)
         self._step, self._router = Totals(), RouterShare()
         self._answers, self._latency_seen = self._answers.next_step(), LatencySeen()
         self._disrupted_windows = 0
@@ -154,7 +166,15 @@ class CanaryJudge:
 
     def _test(self, window: Window) -> None:
         if window.source == "users":
-            self._tests.observe(window)
+            before = self._tests.evidence()
+            judged = self._earlier.observe(
+                window,
+                self._seen_earlier(),
+                sum(before.values()),
+                with_latency=self._tests.tests_latency,
+            )
+            self._tests.observe(window, latency_judged=judged)
+            self._clump.observe(window, before["errors"], self._tests.evidence()["errors"])
             return
         begun = users_part(self._others) * self._alone()[0]
         if window.source == "stream":
@@ -170,14 +190,22 @@ class CanaryJudge:
         streamed = None if self._streamed is None else self._streamed.evidence
         return [one for one in (self._replayed, streamed) if one is not None]
 
-    def _evidence(self) -> dict[HypothesisName, float]:
-        """Return the evidence against the candidate by test, from all sources."""
-        return all_evidence(self._tests.evidence(), self._others)
+    def _seen_earlier(self) -> Earlier:
+        return Earlier.of(self._canary, self._step, self._tests.past_latencies)
 
-    def _alone(self) -> tuple[float, float | None]:
+    def _users(self, *, without_clump: bool = False) -> dict[HypothesisName, float]:
+        """Return the evidence of users' windows by test, perhaps as if a clump that is over had not been."""
+        same = self._tests.evidence()
+        return self._earlier.added_to(self._clump.without(same) if without_clump else same)
+
+    def _evidence(self, *, without_clump: bool = False) -> dict[HypothesisName, float]:
+        """Return the evidence against the candidate by test, from all sources."""
+        return all_evidence(self._users(without_clump=without_clump), self._others)
+
+    def _alone(self, *, without_clump: bool = False) -> tuple[float, float | None]:
         """Return what a wealth of 1 would have become by users' windows alone, and by replays alone (or None)."""
         replayed = None if self._replayed is None else self._replayed.alone()
-        return sum(self._tests.evidence().values()), replayed
+        return sum(self._users(without_clump=without_clump).values()), replayed
 
     def _judge(self) -> tuple[Status, str]:
         evidence, threshold = self._evidence(), self.policy.fail_threshold
@@ -185,7 +213,7 @@ class CanaryJudge:
         worst = max(evidence, key=lambda name: evidence[name])
         if self._failed is None and total >= threshold:
             self._failed = (
-                f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {number(total)}, "
+                f"The candidate fails: {self._worse(worst)} ({self._figures(worst)}; evidence {number(total)}, "
                 f"threshold {number(threshold)})."
             )
         self._failed = self._failed or self._answers.failure(self.weight, self.policy.latency_margin_percent)
@@ -196,26 +224,40 @@ class CanaryJudge:
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
-        if (
-            max(total, *(one.alone() for one in self._others), self._alone()[0])
-            >= self.policy.suspicion_threshold
-        ):
+        users, _ = self._alone(without_clump=True)
+        together = sum(self._evidence(without_clump=True).values())
+        if max(together, users, *(one.alone() for one in self._others)) >= self.policy.suspicion_threshold:
             return "inconclusive", (
-                f"Suspicious, not sure: perhaps {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence "
+                f"Suspicious, not sure: perhaps {self._worse(worst)} ({self._figures(worst)}; evidence "
                 f"{number(total)} of {number(threshold)})."
             )
+        left_s = self.bake_s - self._step.baked_s
+        if left_s > CLOCK_ERROR_S:
+            return "inconclusive", f"Nothing against the candidate so far; {self._left(left_s)}."
+        compared = compared_words(self._step, self._canary, self._earlier, self._clump)
         if self._tests.no_worse() >= threshold and not self._rests_on_replays():
-            return "pass", f"Shown to be no worse than stable beyond the margin ({self._rates()})."
-        if self._step.seconds < self.bake_s:
-            left_s = self.bake_s - self._step.seconds
             return (
-                "inconclusive",
-                f"Nothing against the candidate so far; {left_s:.0f} s of the bake are left.",
+                "pass",
+                f"Shown to be no worse than stable beyond the margin ({self._rates()}){compared}.",
             )
         return (
             "pass",
-            f"The bake is over with no evidence against the candidate ({self._rates()}){self._resting()}.",
+            f"The bake is over with no evidence against the candidate ({self._rates()}){compared}{self._resting()}.",
         )
+
+    def _left(self, left_s: float) -> str:
+        idle = (
+            f" (nobody has asked the candidate for {idle_s:.0f} s)"
+            if (idle_s := self._step.idle_seconds)
+            else ""
+        )
+        return f"{left_s:.0f} s of the bake are left{idle}"
+
+    def _worse(self, name: HypothesisName) -> str:
+        """Return what a test has found, in words."""
+        if self._earlier.is_more_than(self._tests.evidence(), name):
+            return EARLIER_WORDS[name]
+        return _WORSE_WORDS[name]
 
     def _lacking(self) -> str | None:
         if self._no_data_windows:
@@ -225,20 +267,34 @@ class CanaryJudge:
         if had + replayed < needed:
             more = f" and {replayed} replayed ones that stable answered" if step.replayed_windows else ""
             return f"Too little data: {had} candidate requests in this step{more}, {needed} are needed."
-        had, replayed = canary.stable_requests, canary.replays_that_count
+        had, replayed = self._compared(), canary.replays_that_count
         if had + replayed < needed:
-            return f"Too little to compare with: {had + replayed} stable requests, {needed} are needed."
+            return (
+                f"Too little to compare with: {had + replayed} stable requests in this step, {needed} are needed, and "
+                f"its {canary.stable_requests} of the whole canary do not make up for them."
+            )
         return None if self._streamed is None else self._streamed.lacking(step, needed)
 
     def _unfinished(self) -> str | None:
         """Return what is not over yet, or not seen, and so passes nothing."""
-        waits = self._answers.doubt(self.policy.latency_margin_percent)
-        return waits or self._latency_seen.doubt(self.policy)
+        waits = self._answers.doubt(self.policy.latency_margin_percent) or self._latency_seen.doubt(
+            self.policy
+        )
+        if waits or self._step.candidate_requests < self.policy.minimum_candidate_requests:
+            return waits  # what replays make up for, they have judged by their own latencies
+        return self._earlier.doubt(self._seen_earlier()) or self._tests.latency_doubt()
+
+    def _compared(self) -> int:
+        """Return how many of stable's requests this step's were compared with, up to what is needed."""
+        needed, step, canary = self.policy.minimum_candidate_requests, self._step, self._canary
+        before = canary.stable_requests - step.stable_requests
+        tested = step.stable_requests + self._earlier.step_requests
+        return max(step.stable_requests, min(before, tested) if before >= needed else 0)
 
     def _rests_on_replays(self) -> bool:
         """Return whether users alone have sent too little to tell."""
         needed = self.policy.minimum_candidate_requests
-        return self._step.candidate_requests < needed or self._canary.stable_requests < needed
+        return self._step.candidate_requests < needed or self._compared() < needed
 
     def _resting(self) -> str:
         if not self._rests_on_replays():
@@ -325,6 +381,8 @@ class CanaryJudge:
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
                 **({} if self._streamed is None else {"streamed": self._streamed.to_dict()}),
+                **({"earlier": self._earlier.to_dict()} if self._earlier.is_begun else {}),
+                **({"clump": self._clump.to_dict()} if self._clump.is_begun else {}),
             }
         )
 
@@ -332,8 +390,8 @@ class CanaryJudge:
     def from_json(cls, text: str) -> CanaryJudge:
         """Rebuild a judge from `to_json`'s text.
 
-        A text without replays, unjudged counts or the router's (saved before there were any) is that of a judge that
-        has seen none.
+        A text without replays, unjudged counts, the router's, thin windows or a clump (saved before there were any) is
+        that of a judge that has seen none.
 
         :raises SlipwayError: it is not such a text.
         """
@@ -358,6 +416,10 @@ class CanaryJudge:
                 judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
             if state.get("streamed") is not None:
                 judge._streamed = StreamedRequests.from_dict(judge.policy, state["streamed"])
+            if state.get("earlier") is not None:
+                judge._earlier = EarlierWindows.from_dict(judge.policy, state["earlier"])
+            if state.get("clump") is not None:
+                judge._clump = SingleClump.from_dict(judge.policy, state["clump"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",

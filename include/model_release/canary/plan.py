@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from include.model_release.canary.totals import Totals
+from include.model_release.canary.totals import CLOCK_ERROR_S, Totals
 from include.model_release.canary.verdict import Verdict
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
@@ -22,8 +22,9 @@ def decide(
     unjudged: Totals = _NOTHING,
     *,
     held: bool = False,
+    watched_s: float | None = None,
 ) -> Decision:
-    """Return the next move when the step was watched at its weight for `step_elapsed_s` seconds.
+    """Return the next move when the step has baked at its weight for `step_elapsed_s` seconds.
 
     A fail rolls back at once. A pass advances when the bake is over, not before: some faults need time. A step that
     had no data for too long, or is undecided when its time is up, is held for a person or rolled back, as the plan
@@ -31,6 +32,8 @@ def decide(
 
     :param unjudged: what users met while nobody watched (`CanaryJudge.unjudged`).
     :param held: a person holds the step: it has no end, though a fail and a lack of data still end it.
+    :param watched_s: how long the step was watched, time in which nobody asked the candidate included: that is no time
+        of its bake, but it ends a step that cannot be judged. None: as long as it has baked.
     """
     if verdict.status == "fail" or exposure_spent(verdict, plan, unjudged) is not None:
         return "roll_back"
@@ -39,10 +42,11 @@ def decide(
     if held:
         return "continue"
     if verdict.status == "pass":
-        return "advance" if step_elapsed_s >= step.bake_s else "continue"
+        return "advance" if step_elapsed_s >= step.bake_s - CLOCK_ERROR_S else "continue"
     # The judge counts the seconds of windows that it saw, which are fewer than the clock's: a step whose bake is as
     # long as the limit gets some windows more.
-    if step_elapsed_s < max(plan.max_bake_s, step.bake_s + _SPARE_WINDOWS * plan.window_s):
+    lasts_s = step_elapsed_s if watched_s is None else max(watched_s, step_elapsed_s)
+    if lasts_s < max(plan.max_bake_s, step.bake_s + _SPARE_WINDOWS * plan.window_s):
         return "continue"
     return _give_up(plan)
 
@@ -52,8 +56,9 @@ def wants_golden_replay(
 ) -> bool:
     """Return whether golden requests shall be replayed during the next window, as far as the plan goes.
 
-    They are when the bake is over and users have sent too little to one of the revisions to judge by. Not while the
-    metrics source has no data: what is lacking then is not traffic. Not while a person holds the step: it has no end.
+    They are when the bake's time has gone by (`step_elapsed_s` seconds were watched, whoever asked) and users have sent
+    too little to one of the revisions to judge by, or nothing for a part of that time. Not while the metrics source has
+    no data: what is lacking then is not traffic. Not while a person holds the step: it has no end.
     """
     if held or plan.on_inconclusive != "golden_replay":
         return False
@@ -62,6 +67,8 @@ def wants_golden_replay(
     seen = verdict.statistics
     if verdict.no_data or seen.no_data_windows:
         return False
+    if seen.step.baked_s < seen.bake_s - CLOCK_ERROR_S:
+        return True
     return min(seen.step.candidate_requests, seen.canary.stable_requests) < seen.minimum_requests
 
 

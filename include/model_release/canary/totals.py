@@ -10,13 +10,17 @@ from include.model_release.metrics.samples import Window
 
 # More requests or seconds than there will be.
 _PLENTY = 1e18
+# What sums of seconds may lose to rounding.
+CLOCK_ERROR_S = 1e-6
 
 
 @dataclass(frozen=True)
 class Totals:
     """Sums over windows of both revisions: of users' windows, and apart from them what was replayed and streamed.
 
-    A state that was saved before there were replays, or streamed requests, lacks their sums; it has seen none.
+    `idle_seconds` are those in which the candidate was asked nothing, less those in which golden requests were: they
+    let no bake time pass. A state that was saved before there were replays, streamed requests or idle seconds lacks
+    them; it has seen none.
     """
 
     seconds: float = 0.0
@@ -35,6 +39,7 @@ class Totals:
     streamed_errors: int = 0
     stable_streamed_requests: int = 0
     stable_streamed_errors: int = 0
+    idle_seconds: float = 0.0
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Totals:
@@ -51,6 +56,7 @@ class Totals:
     def plus(self, window: Window) -> Totals:
         """Return the sums with one more window, counted under its source."""
         if window.source == "replay":
+            answered = min(window.candidate.requests, window.stable.requests - window.stable.errors) > 0
             return replace(
                 self,
                 replayed_windows=self.replayed_windows + 1,
@@ -58,6 +64,7 @@ class Totals:
                 replayed_errors=self.replayed_errors + window.candidate.errors,
                 stable_replayed_requests=self.stable_replayed_requests + window.stable.requests,
                 stable_replayed_errors=self.stable_replayed_errors + window.stable.errors,
+                idle_seconds=max(0.0, self.idle_seconds - window.seconds * answered),
             )
         if window.source == "stream":
             return replace(
@@ -76,7 +83,13 @@ class Totals:
             stable_errors=self.stable_errors + window.stable.errors,
             candidate_requests=self.candidate_requests + window.candidate.requests,
             candidate_errors=self.candidate_errors + window.candidate.errors,
+            idle_seconds=self.idle_seconds + window.seconds * (window.candidate.requests == 0),
         )
+
+    @property
+    def baked_s(self) -> float:
+        """The seconds in which the candidate was seen being asked: what a bake consists of."""
+        return self.seconds - self.idle_seconds
 
     @property
     def replays_that_count(self) -> int:
@@ -95,12 +108,11 @@ class Totals:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form."""
+        """Return a JSON-ready form; sums that not every canary has are in it where there were any."""
         return {
             name: value
             for name, value in vars(self).items()
-            # Who was never asked over streams has no such sums in the record.
-            if self.streamed_windows or "streamed_" not in name
+            if (self.streamed_windows or "streamed_" not in name) and (value or name != "idle_seconds")
         }
 
 

@@ -65,6 +65,8 @@ StepEnd = Decision | Literal["paused", "held"]
 class StepWatch:
     """Carry one step out.
 
+    `elapsed_s` is for how long the step was watched; its bake is the part of that in which users asked the candidate.
+
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     :param cluster: the step's weight and lease.
     :param live: has pages told after every window; it is waited for by nobody.
@@ -219,7 +221,7 @@ class StepWatch:
         while True:
             window, replaying = await self._windows(verdict)
             window = None if window is None else await self._cluster.pods.marked(window)
-            # Time in which nobody watched is no time of the bake.
+            # Time in which nobody watched does not end the step; nor is it time of the bake, which the judge counts.
             self.elapsed_s += 0.0 if window is None else window.seconds
             # First, so that the window of users, or that it gave no data, has the last word.
             streamed = self._streams.take()
@@ -277,7 +279,13 @@ class StepWatch:
                 f"the canary is paused: {self._told_pause}" if self._told_pause else "the canary goes on",
             )
         return decide(
-            verdict, self.elapsed_s, self._step, self._plan, self.judge.unjudged, held=self._is_held
+            verdict,
+            verdict.statistics.step.baked_s,
+            self._step,
+            self._plan,
+            self.judge.unjudged,
+            held=self._is_held,
+            watched_s=self.elapsed_s,
         )
 
     @property
@@ -344,7 +352,7 @@ class StepWatch:
                 release_id=release_run.release_id,
                 step=self._number,
                 weight_observed=self._seen_weight,
-                elapsed_s=self.elapsed_s,
+                elapsed_s=verdict.statistics.step.baked_s,
                 held=self._hold,
                 paused=self._cluster.paused,
                 decision=decision,

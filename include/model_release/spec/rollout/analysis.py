@@ -38,8 +38,13 @@ class AnalysisPolicy(SpecPart):
     windows_to_fail: Annotated[int, Field(ge=1, le=100)] = 2
     """Windows that must agree before a candidate fails."""
     latency_grace_windows: Annotated[int, Field(ge=0, le=100)] = 1
-    """The first windows with candidate traffic whose latencies do not count: a model that has just been loaded is
-    slow.
+    """The first windows with candidate traffic after each raise of the weight whose latencies do not count: a model
+    that has just been loaded is slow.
+    """
+    latency_grace_s: Annotated[float, Field(ge=0, le=3600)] = 120.0
+    """After those, for how long after each raise the latencies of a candidate that is still slower than stable do not
+    count; in a short step for twice its bake. It ends as soon as the candidate has caught up, and a step passes when
+    latency was judged after it.
     """
 
     disruption_grace_windows: Annotated[int, Field(ge=0, le=100)] = 3

@@ -109,7 +109,7 @@ def test_who_is_above_the_latency_ceiling_is_told_it() -> None:
 def test_the_words_about_latency_survive_a_restart() -> None:
     """A judge that was saved and read again says the same numbers."""
     seen = [timed((0, 500, 450, 50, 0, 0), (0, 250, 200, 0, 50, 0))] * 3
-    judged, again = judge(weight=33), judge(weight=33)
+    judged, again = judge(weight=33, latency_grace_s=0), judge(weight=33, latency_grace_s=0)
     for one in seen:
         judged.observe(one)
         again = CanaryJudge.from_json(again.to_json())
@@ -155,10 +155,11 @@ def test_no_errors_and_a_bake_that_is_over_pass() -> None:
 
 def test_much_data_show_it_to_be_no_worse() -> None:
     """With enough requests without errors it is shown, not only not refuted; the reason tells the two apart."""
-    judged = judge(weight=50, bake_s=1e6, error_margin_percent=0.5)
+    judged = judge(weight=50, bake_s=800.0, error_margin_percent=0.5)
     verdicts = [judged.observe(window((500, 0), (500, 0), 10.0)) for _ in range(80)]
     assert verdicts[-1].status == "pass"
     assert "Shown" in verdicts[-1].reason
+    assert [verdict.status for verdict in verdicts[:-1]] == ["inconclusive"] * 79
 
 
 def test_too_little_data_is_inconclusive_however_long_it_lasts() -> None:

@@ -80,7 +80,7 @@ def test_the_page_tells_what_matters() -> None:
         (one_window, ("under way", "1", "not ended")),
         (
             golden_replays,
-            ("✓ promoted", "Golden requests replayed to it", "of replayed golden requests", "replayed: 1 of"),
+            ("✓ promoted", "Golden requests replayed to it", "of replayed golden requests", "replayed: 2 of"),
         ),
         (no_window, ("under way", "No window was judged.", "no request")),
         (refused, ("✗ refused", "before any user was led to this version. It is too inaccurate.")),
