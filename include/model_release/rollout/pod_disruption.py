@@ -78,7 +78,7 @@ def _state(pod: Mapping[str, Any]) -> PodState:
 
 
 def _disrupted(pod: Mapping[str, Any], status: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
-    target = conditions.get(_DISRUPTED)
+    target = mapping(conditions.get(_DISRUPTED))
     if _is_true(target) and text(target.get("reason")) in _FOR_OTHERS:
         return text(target.get("reason"))
     if text(status.get("reason")) in _NODE_GONE:

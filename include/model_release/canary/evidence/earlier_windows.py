@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from include.model_release.canary.coverage.histogram_bounds import on_bounds
 from include.model_release.canary.dispersion import weight_of
 from include.model_release.canary.e_process import (
     PLENTY,
@@ -239,9 +240,11 @@ class EarlierWindows:
 
 def _about_latency(window: Window, earlier: Earlier) -> dict[int, NullHypothesis]:
     asked: dict[int, NullHypothesis] = {}
+    # Its bounds may be others than stable's: what is not certain counts for the null hypothesis.
+    candidate = on_bounds(window.candidate.latency_buckets, earlier.latencies, "fast")
     for row, level in zip(_LATENCY_ROWS, _LEVELS, strict=True):
         ceiling = latency_ceiling(earlier.latencies, level)
-        one = None if ceiling is None else ceiling.hypothesis(window.candidate.latency_buckets)
+        one = None if ceiling is None else ceiling.hypothesis(candidate)
         if one is not None and one.is_testable and one.margin < 1.0:
             asked[row] = one
     return asked

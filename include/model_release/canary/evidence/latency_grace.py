@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from include.model_release.canary.coverage.histogram_bounds import on_bounds
 from include.model_release.canary.latency import above, above_within, add_histograms, bounds_at
 from include.model_release.canary.latency_totals import histogram_from_list, histogram_to_list
 from include.model_release.metrics.samples import Window
@@ -70,8 +71,8 @@ class LatencyGrace:
         :param past: stable's histogram up to and including it.
         :param judged: whether its latencies were tested.
         """
-        mine, requests = window.candidate.latency_buckets, window.candidate.requests
-        if requests > 0 and mine and {*mine} == {*past}:
+        requests = window.candidate.requests
+        if requests > 0 and window.candidate.latency_buckets and past:
             self._comparable += requests
             self._judged += requests if judged else 0
             self._judged_windows += judged
@@ -103,9 +104,13 @@ class LatencyGrace:
 
     def _look(self, window: Window, past: Mapping[float, int]) -> None:
         """Look whether the candidate has caught up, once a stretch has enough requests."""
-        stable, candidate = window.stable.latency_buckets, window.candidate.latency_buckets
+        # Other bounds: the candidate has caught up only where it has however its buckets are read.
+        stable = on_bounds(window.stable.latency_buckets, past, "fast")
+        candidate = on_bounds(window.candidate.latency_buckets, past, "slow")
         if not stable or {*stable} != {*candidate}:
             return
+        if {*stable} != {*self._stable}:
+            self._stable, self._candidate = {}, {}
         self._stable = add_histograms(self._stable, stable)
         self._candidate = add_histograms(self._candidate, candidate)
         if sum(self._candidate.values()) < _STRETCH_REQUESTS:

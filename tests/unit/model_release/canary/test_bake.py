@@ -15,7 +15,8 @@ from tests.support.canary.windows import judge, window
 STEP = RolloutStep(weight=20, bake_s=600)
 PLAN = CanaryPlan((STEP,), max_bake_s=900.0)
 BUSY, IDLE = window((400, 0), (100, 0), 10.0), window((0, 0), (0, 0), 10.0)
-ONLY_STABLE = window((400, 0), (0, 0), 10.0)
+# The router leads nobody to it, and shows so.
+ONLY_STABLE = Window(10.0, Sample(400, 0, begun=400, active=0), Sample(0, 0, begun=0, active=0))
 
 
 @pytest.mark.parametrize("idle", [IDLE, ONLY_STABLE])

@@ -27,7 +27,7 @@ def histogram(answers: Iterable[float], bounds: Iterable[float]) -> dict[float, 
     return found
 
 
-def judged(stable: dict[float, int], candidate: dict[float, int], windows: int = 8) -> Verdict:
+def judged(stable: dict[float, int], candidate: dict[float, int], windows: int = 16) -> Verdict:
     """The verdict on some equal windows without errors."""
     found = judge(weight=20)
     for _ in range(windows):
@@ -93,7 +93,11 @@ def test_a_ceiling_above_the_last_bound_is_not_taken_for_kept() -> None:
     late = histogram([15.0] * 300 + [3000.0] * 100, FINE)
     for candidate, told in ((late, True), (STABLE, False)):
         found = judge(
-            weight=50, latency_ceiling_ms=2000.0, latency_quantile=0.9, latency_margin_percent=1000.0
+            weight=50,
+            latency_ceiling_ms=2000.0,
+            latency_quantile=0.9,
+            latency_margin_percent=1000.0,
+            latency_grace_s=0.0,
         )
         for _ in range(3):
             verdict = found.observe(Window(10.0, Sample(400, 0, late), Sample(400, 0, candidate)))
@@ -114,7 +118,7 @@ def test_stable_may_change_its_bounds_between_windows() -> None:
     found = judge(weight=20)
     statuses = [
         found.observe(Window(10.0, Sample(400, 0, stable), Sample(100, 0, slow))).status
-        for stable in (STABLE, other) * 6
+        for stable in (STABLE, other) * 8
     ]
     assert statuses[-1] == "fail"
 
