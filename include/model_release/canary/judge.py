@@ -43,13 +43,13 @@ from include.model_release.canary.coverage.latency_seen import LatencySeen
 from include.model_release.canary.evidence.compared import EARLIER_WORDS, compared_words
 from include.model_release.canary.evidence.earlier_windows import Earlier, EarlierWindows
 from include.model_release.canary.evidence.single_clump import SingleClump
+from include.model_release.canary.figures_words import held_words, left_words, rates
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
 from include.model_release.canary.streamed import (
     StreamedRequests,
     all_evidence,
-    streams_told,
     unread,
     users_part,
 )
@@ -114,7 +114,8 @@ class CanaryJudge:
             self.count_unjudged(window)
             if window.source == "stream":
                 self._test(unread(window))
-            return replace(self._held(window), window=window)
+            held = held_words(window, self._disrupted_windows, self.policy.disruption_grace_windows)
+            return Verdict("inconclusive", held, self._statistics(), window=window)
         if self._failed is None:
             self._test(window)
         self._step = self._step.plus(window)
@@ -153,14 +154,6 @@ class CanaryJudge:
         """Return whether the errors of a window are the cluster's, as long as it is believed in one step."""
         is_believed = self._disrupted_windows < self.policy.disruption_grace_windows
         return bool(window.disruption) and is_believed and self._failed is None
-
-    def _held(self, window: Window) -> Verdict:
-        reason = (
-            f"Held: the cluster took a pod of the candidate away ({window.disruption}); its "
-            f"{window.candidate.errors} errors in {window.candidate.requests} requests do not count against the model "
-            f"(window {self._disrupted_windows} of at most {self.policy.disruption_grace_windows} in this step)."
-        )
-        return Verdict("inconclusive", reason, self._statistics())
 
     # --- judgement ---
 
@@ -233,25 +226,17 @@ class CanaryJudge:
             )
         left_s = self.bake_s - self._step.baked_s
         if left_s > CLOCK_ERROR_S:
-            return "inconclusive", f"Nothing against the candidate so far; {self._left(left_s)}."
+            return "inconclusive", f"Nothing against the candidate so far; {left_words(left_s, self._step)}."
         compared = compared_words(self._step, self._canary, self._earlier, self._clump)
         if self._tests.no_worse() >= threshold and not self._rests_on_replays():
             return (
                 "pass",
-                f"Shown to be no worse than stable beyond the margin ({self._rates()}){compared}.",
+                f"Shown to be no worse than stable beyond the margin ({rates(self._canary)}){compared}.",
             )
         return (
             "pass",
-            f"The bake is over with no evidence against the candidate ({self._rates()}){compared}{self._resting()}.",
+            f"The bake is over with no evidence against the candidate ({rates(self._canary)}){compared}{self._resting()}.",
         )
-
-    def _left(self, left_s: float) -> str:
-        idle = (
-            f" (nobody has asked the candidate for {idle_s:.0f} s)"
-            if (idle_s := self._step.idle_seconds)
-            else ""
-        )
-        return f"{left_s:.0f} s of the bake are left{idle}"
 
     def _worse(self, name: HypothesisName) -> str:
         """Return what a test has found, in words."""
@@ -308,7 +293,7 @@ class CanaryJudge:
     def _figures(self, name: HypothesisName) -> str:
         """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""
         if name not in ("latency", "latency_ceiling"):
-            return self._rates()
+            return rates(self._canary)
         told, most = self._tests.latency_words(name), self._tests.evidence().get("latency", 0.0)
         for one in self._others if name == "latency" else ():
             if one.latency() > most:
@@ -317,22 +302,7 @@ class CanaryJudge:
                     one.latency_words(STREAMED) if is_streamed else one.latency_words(),
                     one.latency(),
                 )
-        return told or self._rates()
-
-    def _rates(self) -> str:
-        total = self._canary
-        users = (
-            f"candidate {total.candidate_errors} errors in {total.candidate_requests}, "
-            f"stable {total.stable_errors} in {total.stable_requests}"
-        )
-        if total.streamed_windows:
-            users += f"; {streams_told(total)}"
-        if not total.replayed_windows:
-            return users
-        return (
-            f"{users}; replayed: candidate {total.replayed_errors} in {total.replayed_requests}, "
-            f"stable {total.stable_replayed_errors} in {total.stable_replayed_requests}"
-        )
+        return told or rates(self._canary)
 
     def _statistics(self) -> Statistics:
         evidence, (users, replayed) = self._evidence(), self._alone()

@@ -37,7 +37,7 @@ from include.model_release.record.events import OUTCOMES, Event, Outcome
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import RaiseHeld, ReleaseStarted, WeightIntended, WindowJudged
 from include.model_release.record.state import ReleaseState, Stage
-from include.model_release.rollout.drain import told_of
+from include.model_release.rollout.pods.drain import told_of
 
 # More than a version has in practice; of more the last ones are kept.
 _GATES, _APPROVALS, _MARKS, _WEIGHTS = 100, 100, 100, 100

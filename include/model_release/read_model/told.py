@@ -32,7 +32,7 @@ from include.model_release.record.kinds import (
     WindowJudged,
 )
 from include.model_release.record.stage_names import stage_name
-from include.model_release.rollout.drain import told_of
+from include.model_release.rollout.pods.drain import told_of
 
 _STAGE_ENDS = {
     "passed": "passed",

@@ -10,9 +10,9 @@ from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.actions import PatchRoutes, PatchTraffic
 from include.model_release.rollout.candidate_route import route_name
-from include.model_release.rollout.drain import SERVICE_LABEL, ServingPod, serving_pods
 from include.model_release.rollout.knative_view import knative_service_name
-from include.model_release.rollout.pod_disruption import PodState, pod_states
+from include.model_release.rollout.pods.disruption import PodState, pod_states
+from include.model_release.rollout.pods.drain import SERVICE_LABEL, ServingPod, serving_pods
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook

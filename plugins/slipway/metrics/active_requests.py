@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.rollout.drain import OpenRequests
+from include.model_release.rollout.pods.drain import OpenRequests
 
 PROTOCOLS = ("http", "grpc")
 FILTER = r"^cluster\..*\|(http|grpc)\.upstream_rq_(active|pending_active|total)$"
@@ -55,6 +53,9 @@ def open_requests_of(revision: str, pages: Mapping[str, tuple[float, str]]) -> O
 
 
 def _counts(page: str, clusters: Iterable[str]) -> Counter[tuple[str, str]]:
+    # A DAG file that rolls back is read without the parser.
+    from prometheus_client.parser import text_string_to_metric_families
+
     wanted, found = set(clusters), Counter[tuple[str, str]]()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:

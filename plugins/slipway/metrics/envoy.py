@@ -17,7 +17,7 @@ from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.histograms import added
 from include.model_release.metrics.request_flow import RequestFlow
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
-from include.model_release.rollout.drain import OpenRequests
+from include.model_release.rollout.pods.drain import OpenRequests
 from include.model_release.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics import active_requests, streams_seen

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.samples import Window
-from include.model_release.rollout.pod_disruption import PodState, disruption
+from include.model_release.rollout.pods.disruption import PodState, disruption
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 

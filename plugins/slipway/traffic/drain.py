@@ -1,6 +1,6 @@
 """From weight 0 to nobody, beside a rollback: the candidate's open requests are watched, then its pods are ended.
 
-The rules are the domain's (`rollout/drain.py`). Here they are carried out in threads of their own, so that a metrics
+The rules are the domain's (`rollout/pods/drain.py`). Here they are carried out in threads of their own, so that a metrics
 source or an API that hangs holds nothing up but its own part: the count is read in one thread, pods are looked at and
 ended in another, and the rollback goes on meanwhile.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from include.model_release.errors import SlipwayError
-from include.model_release.rollout.drain import (
+from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.pods.drain import (
     GONE_LIMIT_S,
     POD_GRACE_S,
     SETTLE_S,
@@ -28,7 +29,6 @@ from include.model_release.rollout.drain import (
     Watch,
     told,
 )
-from include.model_release.rollout.observation import Observed
 from slipway.hooks.inference_service import KServeHook
 from slipway.metrics.active_requests import CountsOpenRequests
 from slipway.metrics.source import MetricsSource

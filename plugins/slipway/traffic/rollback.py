@@ -9,9 +9,9 @@ from functools import partial
 
 from include.model_release.record.kinds import RollbackPhase, RolledBack, StageFinished, StageStarted
 from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.drain import Drained, told
 from include.model_release.rollout.next_action import Done, RollBack, Withdraw
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.pods.drain import Drained, told
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
 from slipway.release_record.record import ReleaseRecord

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from include.model_release.rollout.drain import Drained
 from include.model_release.rollout.next_action import Done, RollBack, Withdraw
 from include.model_release.rollout.observation import STABLE_REVISION, Observed
+from include.model_release.rollout.pods.drain import Drained
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.traffic.drain import CandidateDrain, is_off
 

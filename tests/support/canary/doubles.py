@@ -17,10 +17,10 @@ from slipway.traffic.checkpoint import WatchState
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
-from include.model_release.rollout.drain import ServingPod
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.pod_disruption import PodState, pod_states
+from include.model_release.rollout.pods.disruption import PodState, pod_states
+from include.model_release.rollout.pods.drain import ServingPod
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 

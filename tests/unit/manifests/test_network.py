@@ -46,9 +46,13 @@ STAGING = Staging(
 OPERATORS: list[ReleasePodOperator] = [
     ConvertModelOperator(task_id="convert", variant="half"),
     RunSmokeTestOperator(task_id="smoke_test"),
-    BenchmarkModelOperator(task_id="benchmark", staging=STAGING.model_dump_json()),
+    BenchmarkModelOperator(
+        task_id="benchmark", staging=STAGING.model_dump_json(), release=RELEASE_RUN.model_dump_json()
+    ),
     RunMirrorComparisonOperator(task_id="run_mirror_comparison"),
-    ValidateModelOperator(task_id="validate", staging=STAGING.model_dump_json()),
+    ValidateModelOperator(
+        task_id="validate", staging=STAGING.model_dump_json(), release=RELEASE_RUN.model_dump_json()
+    ),
 ]
 METADATA_SERVICE = ip_address("169.254.169.254")
 

@@ -19,8 +19,8 @@ from include.model_release.operations.notices.notice import Fact, Notice
 from include.model_release.record.events import Event, Outcome
 from include.model_release.record.kinds import ReleaseStarted, WindowJudged
 from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.drain import told_of
 from include.model_release.rollout.lease import Lease
+from include.model_release.rollout.pods.drain import told_of
 from include.model_release.spec.notify import NoticeEvent
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.rollout.plan import CanaryPlan

@@ -19,7 +19,7 @@ from include.model_release.record.kinds import (
     WeightObserved,
 )
 from include.model_release.reports.canary.document import Decision
-from include.model_release.rollout.drain import told_of
+from include.model_release.rollout.pods.drain import told_of
 
 _BACK = "The stable version alone gets new requests again."
 _WEIGHT_0 = "Weight 0 was seen: new requests go to the stable version."

@@ -12,7 +12,7 @@ from slipway.hooks.inference_service import KServeHook
 
 from include.kubernetes_objects.client import KubernetesObjects, without_retries
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.drain import ServingPod
+from include.model_release.rollout.pods.drain import ServingPod
 from tests.support.conformance.rights import documented_rules
 from tests.support.http_server import QuietHandler, http_server
 

@@ -6,7 +6,7 @@ import pytest
 from slipway.metrics.active_requests import open_requests_of
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.rollout.drain import OpenRequests
+from include.model_release.rollout.pods.drain import OpenRequests
 
 REVISION = "digits-predictor-00002"
 

@@ -15,8 +15,8 @@ from slipway.traffic.drain import CandidateDrain
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.rollout import drain as rules
-from include.model_release.rollout.drain import OpenRequests, ServingPod
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.pods.drain import OpenRequests, ServingPod
 
 BAD, GOOD, URI = "m-predictor-00002", "m-predictor-00001", "s3://b/3"
 BAD_POD, GOOD_POD = ServingPod("bad", "u-bad", BAD, URI), ServingPod("good", "u-good", GOOD)

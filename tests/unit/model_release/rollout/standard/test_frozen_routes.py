@@ -30,6 +30,7 @@ from include.model_release.rollout.reconciler import (
     Reached,
     Reconciler,
     Saw,
+    Waited,
 )
 from include.sandbox.lab.simulation.standard_model import StandardModel
 from tests.support.rollout.standard_steps import CANDIDATE, STABLE, V2, V3, Carried, canary_at, drive, patched
@@ -187,7 +188,9 @@ def test_the_error_of_the_patch_counts_whatever_came_of_the_routes(came_of_it: A
     assert reconciler.next(Failed(HANGING), 1.0) == Observe(behind=True)
     again = reconciler.next(Saw(model.read()), 1.0)
     assert again == Act(first.action.fallback)  # type: ignore[arg-type]
-    assert reconciler.next(Acted(False), 1.0) == Observe(behind=True)
+    # A conflict is no loop without a pause.
+    assert isinstance(reconciler.next(Acted(False), 1.0), Pause)
+    assert reconciler.next(Waited(), 1.0) == Observe(behind=True)
     assert reconciler.next(Saw(model.read()), 1.0) == again
     step = reconciler.next(came_of_it, 2.0)
     assert isinstance(step, GiveUp)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.rollout.pod_disruption import disruption, pod_states
+from include.model_release.rollout.pods.disruption import disruption, pod_states
 
 REVISION = "digits-predictor-00002"
 READY = {"type": "Ready", "status": "True"}

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.rollout.drain import serving_pods
 from include.model_release.rollout.fields import items, mapping, text, whole
+from include.model_release.rollout.pods.drain import serving_pods
 
 _DISRUPTED = "DisruptionTarget"
 # Kubernetes' reasons for ending a pod that are not about what the pod does.

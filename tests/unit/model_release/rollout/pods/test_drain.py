@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.rollout.drain import (
+from include.model_release.rollout.pods.drain import (
     GONE_LIMIT_S,
     POD_GRACE_S,
     QUIET_S,

@@ -1,0 +1,39 @@
+"""The words of a verdict that are made of counts: what was seen of both revisions, what is left, what is held."""
+
+from __future__ import annotations
+
+from include.model_release.canary.streamed import streams_told
+from include.model_release.canary.totals import Totals
+from include.model_release.metrics.samples import Window
+
+
+def rates(total: Totals) -> str:
+    """Return the errors of both revisions: users', and those of streamed and replayed requests where there were any."""
+    users = (
+        f"candidate {total.candidate_errors} errors in {total.candidate_requests}, "
+        f"stable {total.stable_errors} in {total.stable_requests}"
+    )
+    if total.streamed_windows:
+        users += f"; {streams_told(total)}"
+    if not total.replayed_windows:
+        return users
+    return (
+        f"{users}; replayed: candidate {total.replayed_errors} in {total.replayed_requests}, "
+        f"stable {total.stable_replayed_errors} in {total.stable_replayed_requests}"
+    )
+
+
+def left_words(left_s: float, step: Totals) -> str:
+    """Return how much of the bake is left, and for how long nobody has asked the candidate in this step."""
+    idle_s = step.idle_seconds
+    idle = f" (nobody has asked the candidate for {idle_s:.0f} s)" if idle_s else ""
+    return f"{left_s:.0f} s of the bake are left{idle}"
+
+
+def held_words(window: Window, number: int, most: int) -> str:
+    """Return why a window that the cluster disturbed is not judged; it is such a window `number` of at most `most`."""
+    candidate = window.candidate
+    return (
+        f"Held: the cluster took a pod of the candidate away ({window.disruption}); its {candidate.errors} errors in "
+        f"{candidate.requests} requests do not count against the model (window {number} of at most {most} in this step)."
+    )
