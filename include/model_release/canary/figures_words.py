@@ -30,10 +30,21 @@ def left_words(left_s: float, step: Totals) -> str:
     return f"{left_s:.0f} s of the bake are left{idle}"
 
 
+def resting_words(step: Totals, canary: Totals) -> str:
+    """Return on how many requests a pass rests for which users alone have sent too few."""
+    # Where the step has enough of the candidate's users, it is stable that had too few over the whole canary.
+    total, where = (step, "in this step") if step.replayed_requests else (canary, "in this canary")
+    seen = total.candidate_requests + total.replayed_requests
+    return (
+        f"; it rests on {seen} requests {where}, of them {total.replayed_requests} replayed golden requests"
+    )
+
+
 def held_words(window: Window, number: int, most: int) -> str:
     """Return why a window that the cluster disturbed is not judged; it is such a window `number` of at most `most`."""
     candidate = window.candidate
     return (
         f"Held: the cluster took a pod of the candidate away ({window.disruption}); its {candidate.errors} errors in "
-        f"{candidate.requests} requests do not count against the model (window {number} of at most {most} in this step)."
+        f"{candidate.requests} requests do not count against the model (window {number} of at most {most} in this "
+        "step)."
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from include.model_release.canary.coverage.histogram_bounds import on_bounds
+from include.model_release.canary.coverage.latency_grace import LatencyGrace
 from include.model_release.canary.dispersion import Dispersion, correlation_levels, weight_of
 from include.model_release.canary.e_process import (
     Floats,
@@ -17,7 +18,6 @@ from include.model_release.canary.e_process import (
     WealthProcesses,
     log_factors,
 )
-from include.model_release.canary.evidence.latency_grace import LatencyGrace
 from include.model_release.canary.latency import (
     above,
     above_within,

@@ -13,7 +13,7 @@ at most alpha.
 
 Where stable is thin, as it is at 99 %, the same window proves little: there the candidate is also held against ceilings
 that earlier windows give (`evidence/earlier_windows.py`). While it may be cold after a raise, its latencies do not
-count (`evidence/latency_grace.py`). Time in which nobody asks it is no time of the bake. And a single clump of failures
+count (`coverage/latency_grace.py`). Time in which nobody asks it is no time of the bake. And a single clump of failures
 delays a pass until enough has followed it (`evidence/single_clump.py`).
 
 Where users send too little, golden requests may be replayed beside them. Their windows are another source
@@ -43,7 +43,7 @@ from include.model_release.canary.coverage.latency_seen import LatencySeen
 from include.model_release.canary.evidence.compared import EARLIER_WORDS, compared_words
 from include.model_release.canary.evidence.earlier_windows import Earlier, EarlierWindows
 from include.model_release.canary.evidence.single_clump import SingleClump
-from include.model_release.canary.figures_words import held_words, left_words, rates
+from include.model_release.canary.figures_words import held_words, left_words, rates, resting_words
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.router_share import RouterShare
@@ -235,7 +235,8 @@ class CanaryJudge:
             )
         return (
             "pass",
-            f"The bake is over with no evidence against the candidate ({rates(self._canary)}){compared}{self._resting()}.",
+            f"The bake is over with no evidence against the candidate ({rates(self._canary)}){compared}"
+            f"{self._resting()}.",
         )
 
     def _worse(self, name: HypothesisName) -> str:
@@ -284,11 +285,7 @@ class CanaryJudge:
     def _resting(self) -> str:
         if not self._rests_on_replays():
             return ""
-        # Where the step has enough of the candidate's users, it is stable that had too few over the whole canary.
-        total = self._step if self._step.replayed_requests else self._canary
-        where = "in this step" if total is self._step else "in this canary"
-        seen = total.candidate_requests + total.replayed_requests
-        return f"; it rests on {seen} requests {where}, of them {total.replayed_requests} replayed golden requests"
+        return resting_words(self._step, self._canary)
 
     def _figures(self, name: HypothesisName) -> str:
         """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""

@@ -83,7 +83,7 @@ class Totals:
             stable_errors=self.stable_errors + window.stable.errors,
             candidate_requests=self.candidate_requests + window.candidate.requests,
             candidate_errors=self.candidate_errors + window.candidate.errors,
-            idle_seconds=self.idle_seconds + window.seconds * (window.candidate.requests == 0),
+            idle_seconds=self.idle_seconds + window.seconds * _is_idle(window),
         )
 
     @property
@@ -114,6 +114,11 @@ class Totals:
             for name, value in vars(self).items()
             if (self.streamed_windows or "streamed_" not in name) and (value or name != "idle_seconds")
         }
+
+
+def _is_idle(window: Window) -> bool:
+    """Return whether the candidate was asked nothing; one that was asked and does not answer was not idle."""
+    return window.candidate.requests == 0 and not window.candidate.begun
 
 
 def _is_sum(value: object) -> bool:

@@ -1,8 +1,8 @@
 """From weight 0 to nobody, beside a rollback: the candidate's open requests are watched, then its pods are ended.
 
-The rules are the domain's (`rollout/pods/drain.py`). Here they are carried out in threads of their own, so that a metrics
-source or an API that hangs holds nothing up but its own part: the count is read in one thread, pods are looked at and
-ended in another, and the rollback goes on meanwhile.
+The rules are the domain's (`rollout/pods/drain.py`). Here they are carried out in threads of their own, so that a
+metrics source or an API that hangs holds nothing up but its own part: the count is read in one thread, pods are looked
+at and ended in another, and the rollback goes on meanwhile.
 """
 
 from __future__ import annotations

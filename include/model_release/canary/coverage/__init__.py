@@ -1,1 +1,1 @@
-"""What the windows of a canary cover: whether requests were answered at all, and whether latencies were compared."""
+"""What the windows of a canary cover: whether requests were answered at all, and when and how latencies count."""

@@ -1,1 +1,1 @@
-"""What the judge of a canary weighs beside the tests on the same windows: earlier windows, graces, single clumps."""
+"""What the judge of a canary weighs beside the tests on the same windows: earlier windows, single clumps."""

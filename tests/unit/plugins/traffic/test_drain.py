@@ -14,8 +14,8 @@ from slipway.traffic import drain as drain_module
 from slipway.traffic.drain import CandidateDrain
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
-from include.model_release.rollout import drain as rules
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.pods import drain as rules
 from include.model_release.rollout.pods.drain import OpenRequests, ServingPod
 
 BAD, GOOD, URI = "m-predictor-00002", "m-predictor-00001", "s3://b/3"
