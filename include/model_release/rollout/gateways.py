@@ -14,8 +14,8 @@ from include.model_release.rollout.fields import items, mapping, text
 
 KNOWN: Mapping[str, str] = {
     "kgateway.dev/kgateway": (
-        "kgateway gives all requests to a backend at weight 0 that is the only one of its rule (kgateway#13833, not "
-        "merged when read). Slipway never leaves one alone there, and ends a rollback only when the route names it no "
+        "kgateway gives all requests to a backend at weight 0 that is the only one of its rule (kgateway#13833, "
+        "closed unmerged). Slipway never leaves one alone there, and ends a rollback only when the route names it no "
         "longer."
     ),
     "consul.hashicorp.com/gateway-controller": (
