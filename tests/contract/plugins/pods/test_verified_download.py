@@ -34,7 +34,7 @@ STORAGE_CONTAINER = POD_SCRIPTS.parent / "manifests" / "verify" / "cluster-stora
 ROOT = "models/digits/3/"
 MODEL = f"{ROOT}repository/digits/3/model.onnx"
 PUBLISHED = {
-    "digits/config.pbtxt": b"name",
+    "digits/config.pbtxt": b'name: "digits"',
     "digits/3/model.onnx": b"an onnx model",
     "digits/3/weights.0": b"\x00",
     "digits/3/weights.1": b"\x01",

@@ -203,7 +203,7 @@ def test_staging_holds_the_version_and_nothing_else(store: ModelStoreHook, prepa
     publish(store, publication)
     ModelRegistry(store).copy_to_staging(publication.manifest, "digits")
     assert content(store, "staging/") == {
-        "staging/digits/config.pbtxt": b"name",
+        "staging/digits/config.pbtxt": b'name: "digits"',
         "staging/digits/1/model.onnx": b"an onnx model",
         "staging/digits_baseline/1/model.onnx": b"stable",
     }
