@@ -167,10 +167,11 @@ What `make bench-judge` printed; written by it (`ARGS="--markdown docs/judge-tab
 simulation is in `benchmarks/judge/`; with the same seed ({seed}) it draws the same canaries.
 
 A canary lasts 25 minutes, in windows of 10 s, its weight rising in equal steps: 2, 5, 10, 25, 50 % or 5, 10,
-25, 50 %. Where a cell names no weights, half of its runs begin at 2 and half at 5 %. Requests arrive as a
-Poisson stream, half a percent of them fails, latencies are lognormal (median 20 ms, sigma 0.35 and 0.7 in
-turn) and are seen through the buckets of the sandbox's Envoy and through Prometheus' default ones in turn,
-where the cell does not say otherwise.
+25, 50 %. Cells *to 99 %* rise over 5 and 25 % to 99 %, or begin there where they say so. Where another cell
+names no weights, half of its runs begin at 2 and half at 5 %. Requests arrive as a Poisson stream, half a
+percent of them fails, latencies are lognormal (median 20 ms, sigma 0.35 and 0.7 in turn) and are seen through
+the buckets of the sandbox's Envoy and through Prometheus' default ones in turn, where the cell does not say
+otherwise.
 
 {policy}
 

@@ -29,6 +29,8 @@ from include.model_release.operations.revalidation.findings import Finding
 from include.model_release.operations.revalidation.report import ModelReport
 from include.model_release.record.kinds import Promoted, ReleaseFinished
 from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.kserve.knative import machine
+from include.sandbox.kserve.knative import service as knative
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import Emulator, inference_service
 from tests.support.release.staged_answers import Release
@@ -44,6 +46,8 @@ rollout: {namespace: models}
 revalidation: {config_reads: 1, timeout_s: 10, latency_slack_ms: 10000}
 """
 SERVICES = ("serving.kserve.io", "v1beta1", "models", "inferenceservices")
+KNATIVE_SERVICES = ("serving.knative.dev", "v1", "models", "services")
+REVISIONS = ("serving.knative.dev", "v1", "models", "revisions")
 ROWS = 60
 _AWS = {
     "AWS_ACCESS_KEY_ID": "slipway-test",
@@ -138,8 +142,8 @@ class LiveService:
         uri = f"s3://{self._bucket}/models/{MODEL}/{version}/repository"
         body: dict[str, Any] = inference_service(MODEL, uri=uri, **predictor)
         body["metadata"]["namespace"] = "models"
-        self._custom.create_namespaced_custom_object(*SERVICES, body)
-        revision = f"{MODEL}-predictor-{version:05d}"
+        made = self._custom.create_namespaced_custom_object(*SERVICES, body)
+        revision = self._serve_behind(made)
         component = {
             "latestCreatedRevision": revision,
             "latestReadyRevision": revision,
@@ -156,10 +160,30 @@ class LiveService:
         }
         self._custom.patch_namespaced_custom_object_status(*SERVICES, MODEL, {"status": status})
 
+    def _serve_behind(self, service: dict[str, Any]) -> str:
+        """Create what KServe and Knative make of it, as when all is done; return the name of the revision."""
+        predictor = machine.accept(machine.Predictor(), service)
+        for one in predictor.revisions:
+            predictor = machine.with_revision(predictor, one.name, phase="ready")
+        predictor = machine.settle(predictor, service["spec"]["predictor"].get("canaryTrafficPercent"))
+        made = knative.knative_service(predictor, service)
+        stored = self._custom.create_namespaced_custom_object(*KNATIVE_SERVICES, made)
+        status = {**made["status"], "observedGeneration": stored["metadata"]["generation"]}
+        name = made["metadata"]["name"]
+        self._custom.patch_namespaced_custom_object_status(*KNATIVE_SERVICES, name, {"status": status})
+        for one in knative.revisions(predictor, service):
+            self._custom.create_namespaced_custom_object(*REVISIONS, one)
+        return str(predictor.latest_ready)
+
     def clear(self) -> None:
-        """Delete it."""
+        """Delete it, and what is behind it."""
+        self._delete(SERVICES, MODEL)
+        self._delete(KNATIVE_SERVICES, f"{MODEL}-predictor")
+        self._delete(REVISIONS, f"{MODEL}-predictor-00001")
+
+    def _delete(self, kind: tuple[str, str, str, str], name: str) -> None:
         try:
-            self._custom.delete_namespaced_custom_object(*SERVICES, MODEL)
+            self._custom.delete_namespaced_custom_object(*kind, name)
         except ApiException as error:
             if error.status != 404:
                 raise
