@@ -30,7 +30,6 @@ from include.model_release.metrics.samples import Counters, Reading
 from include.model_release.record.events import SEQ_LIMIT
 from include.model_release.record.kinds import ReleaseStarted, RolledBack, StageStarted, WeightIntended
 from include.model_release.rollout.next_action import StartCanary
-from include.model_release.rollout.pods import drain as rules
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.lab.simulation.knative_model import KnativeModel
@@ -254,7 +253,6 @@ def test_a_task_that_dies_while_it_drains_goes_on_when_it_is_run_again(
     def ends(self: CandidateDrain) -> None:
         raise SystemExit("the worker was told to end")
 
-    monkeypatch.setattr(rules, "UNSEEN_LIMIT_S", 5.0)
     with monkeypatch.context() as patch:
         patch.setattr(CandidateDrain, "end", ends)
         with pytest.raises(SystemExit):
