@@ -38,13 +38,13 @@ class ServiceDouble:
         self.patches: list[dict[str, Any]] = []
         self.conflicts = 0
         self.away = False
-        self.pods: list[dict[str, Any]] | None = []
+        self.shown_pods: list[dict[str, Any]] | None = []
 
     def pod_states(self, revision: str) -> tuple[PodState, ...]:
         """Reads the candidate's pods; None in place of them: they cannot be read."""
-        if self.pods is None:
+        if self.shown_pods is None:
             raise ClusterUnavailableError("pods cannot be read")
-        return pod_states(self.pods, revision)
+        return pod_states(self.shown_pods, revision)
 
     def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""

@@ -28,7 +28,7 @@ def pod(name: str, revision: str, *conditions: tuple[str, str, str]) -> dict[str
 def take_away(service: ServiceDouble, watched: StepWatch) -> None:
     """Have the cluster preempt one of the candidate's two pods."""
     revision = watched._candidate
-    service.pods = [
+    service.shown_pods = [
         pod("a", revision, ("DisruptionTarget", "True", "PreemptionByScheduler")),
         pod("b", revision, ("Ready", "True", "")),
     ]
@@ -56,7 +56,7 @@ async def test_what_the_cluster_takes_away_is_held_and_a_fault_that_stays_is_not
 async def test_pods_that_cannot_be_read_excuse_nothing(release_run: ReleaseRun, live: Live) -> None:
     """No answer about the pods is no excuse for the model."""
     watched, service, _ = watch(release_run, live(), FAILING)
-    service.pods = None
+    service.shown_pods = None
     assert await watched.run() == "roll_back"
     assert not any("Held" in one.data.verdict["reason"] for one in judged(watched))
 
