@@ -1,8 +1,8 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz` and `bench-judge` (ARGS=--quick), or to pytest by
-#              `test`, `store-test` and `conformance`
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz`, `bench-judge` (ARGS=--quick) and `requirements`
+#              (ARGS=--upgrade), or to pytest by `test`, `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
 #              for `images-test`
@@ -123,11 +123,11 @@ nightly: setup ## What takes hours: every case and story that CI leaves out, eac
 	$(MAKE) bench ARGS= ONLY= || failed+=' bench'; \
 	if [ -n "$$failed" ]; then echo "nightly: failed:$$failed"; exit 1; fi
 
-requirements: $(VENV)/slipway.stamp ## Pin anew: requirements*.in and include/images/*/requirements.in to *.txt with hashes
-	@$(COMPILE) requirements.in -o requirements.txt
-	@$(COMPILE) requirements-dev.in -o requirements-dev.txt -c requirements.txt
+requirements: $(VENV)/slipway.stamp ## Pin requirements*.in and include/images/*/requirements.in with hashes; ARGS=--upgrade takes the newest
+	@$(COMPILE) $(ARGS) requirements.in -o requirements.txt
+	@$(COMPILE) $(ARGS) requirements-dev.in -o requirements-dev.txt -c requirements.txt
 	@for folder in include/images/*/; do echo "$$folder"; \
-		$(COMPILE) --directory "$$folder" requirements.in -o requirements.txt; done
+		$(COMPILE) $(ARGS) --directory "$$folder" requirements.in -o requirements.txt; done
 
 clean: down ## Remove everything that set-up and runs have made
 	@rm -rf .sandbox $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
