@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from include.model_release.read_model.live import LiveSample, LiveWindow
 from include.model_release.written_numbers import number, tick
+from slipway.web.release.pooled_errors import LEAST_REQUESTS, Share, pooled_errors
 
 WIDE, WIDTH, HEIGHT = 1180, 600, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 14, 26
 _MOST_TICKS = 5
 # Evidence below this says nothing; a chart down to the smallest float would hide what matters.
 _LEAST_EVIDENCE = 0.01
+# An axis of errors that ends below this makes much of one error, and one that follows a wide band hides the lines.
+_LEAST_ERRORS, _MOST_OF_A_BAND = 2.0, 10.0
 
 Values = Sequence[float | None]
 
@@ -71,19 +74,19 @@ class Chart:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where a moment and a value lie."""
+    """Where a moment and a value lie. `moments` are those of the values, `begins` and `ends` the ends of the axis."""
 
     moments: Sequence[datetime]
+    begins: datetime
+    ends: datetime
     low: float
     high: float
     is_log: bool = False
     width: int = WIDTH
-    begins: datetime = field(init=False)
-    seconds: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "begins", self.moments[0])
-        object.__setattr__(self, "seconds", max((self.moments[-1] - self.moments[0]).total_seconds(), 1.0))
+    @property
+    def seconds(self) -> float:
+        return max((self.ends - self.begins).total_seconds(), 1.0)
 
     def x(self, at: datetime) -> float:
         share = (at - self.begins).total_seconds() / self.seconds
@@ -125,7 +128,7 @@ class _Frame:
     def x_ticks(self) -> tuple[Mark, ...]:
         return tuple(
             Mark(self.x(at), f"{at:%H:%M:%S}" if self.seconds < 600 else f"{at:%H:%M}")
-            for at in _spread(self.moments, _MOST_TICKS)
+            for at in _spread(self.begins, self.ends, _MOST_TICKS)
         )
 
 
@@ -142,7 +145,8 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
     no_worse = [window.no_worse for window in windows]
     limits = [limit for limit in (newest.threshold, newest.no_worse_threshold) if limit > 0]
     high = max([10.0, *(limit * 6 for limit in limits), *(min(value, 1e6) for value in worse + no_worse)])
-    frame = _Frame([window.at for window in windows], _LEAST_EVIDENCE, high, is_log=True, width=WIDE)
+    moments = [window.at for window in windows]
+    frame = _Frame(moments, moments[0], moments[-1], _LEAST_EVIDENCE, high, is_log=True, width=WIDE)
     levels = [(newest.threshold, "worse: roll back", "worse")]
     if newest.no_worse_threshold != newest.threshold:
         levels.append((newest.no_worse_threshold, "no worse: pass", "no-worse"))
@@ -165,25 +169,45 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
 
 
 def _errors(windows: Sequence[LiveWindow]) -> Chart:
-    stable, candidate = _both(windows, lambda sample: sample.error_percent)
-    lows = _both(windows, lambda sample: sample.error_percent_low)
-    highs = _both(windows, lambda sample: sample.error_percent_high)
-    seen = [value for value in (*stable, *candidate) if value is not None]
-    # The band may be wide where there are few requests: it is cut rather than that the lines lie flat.
-    frame = _linear(windows, max([0.5, *(1.5 * value for value in seen), _usual(highs[0] + highs[1])]))
+    points, is_pooled = pooled_errors(windows)
+    shares = {
+        "stable": [point.stable for point in points],
+        "candidate": [point.candidate for point in points],
+    }
+    seen = [share for each in shares.values() for share in each if share is not None]
+    # A band may be wide where there are few requests: it is cut rather than that the lines lie flat.
+    widest = min(_usual([share.high for share in seen]), _MOST_OF_A_BAND)
+    high = min(100.0, max([_LEAST_ERRORS, widest, *(1.5 * share.percent for share in seen)]))
+    frame = _Frame([point.at for point in points], windows[0].at, windows[-1].at, 0.0, high)
+    last = {name: _last(each) for name, each in shares.items()}
     return Chart(
         "errors",
         "Errors, % of requests",
-        f"Errors in the last window: {_word(candidate[-1], '%')} candidate, {_word(stable[-1], '%')} stable.",
-        (frame.curve("stable", "stable", stable), frame.curve("candidate", "candidate", candidate)),
-        bands=(
-            frame.band("stable", lows[0], highs[0]),
-            frame.band("candidate", lows[1], highs[1]),
+        f"Errors most recently: {_word(last['candidate'], '%')} candidate, {_word(last['stable'], '%')} stable."
+        + (
+            f" Windows are taken together until a point holds {LEAST_REQUESTS} requests." if is_pooled else ""
+        ),
+        tuple(
+            frame.curve(name, name, [None if share is None else share.percent for share in each])
+            for name, each in shares.items()
+        ),
+        bands=tuple(
+            frame.band(
+                name,
+                [None if share is None else share.low for share in each],
+                [None if share is None else share.high for share in each],
+            )
+            for name, each in shares.items()
         ),
         y_ticks=_linear_ticks(frame),
         x_ticks=frame.x_ticks(),
         steps=_steps(frame, windows),
     )
+
+
+def _last(shares: Sequence[Share | None]) -> float | None:
+    """Return the last point's share in percent; None: it has none."""
+    return shares[-1].percent if shares and shares[-1] is not None else None
 
 
 def _latency(windows: Sequence[LiveWindow]) -> Chart:
@@ -228,7 +252,8 @@ def _steps(frame: _Frame, windows: Sequence[LiveWindow]) -> tuple[Mark, ...]:
 
 
 def _linear(windows: Sequence[LiveWindow], high: float) -> _Frame:
-    return _Frame([window.at for window in windows], 0.0, high)
+    moments = [window.at for window in windows]
+    return _Frame(moments, moments[0], moments[-1], 0.0, high)
 
 
 def _linear_ticks(frame: _Frame) -> tuple[Mark, ...]:
@@ -254,12 +279,10 @@ def _usual(values: Values) -> float:
     return seen[int(0.9 * (len(seen) - 1))] if seen else 0.0
 
 
-def _spread(moments: Sequence[datetime], most: int) -> list[datetime]:
-    count = min(most, len(moments))
-    if count < 2:
-        return list(moments[:1])
-    first, last = moments[0], moments[-1]
-    return [first + (last - first) * place / (count - 1) for place in range(count)]
+def _spread(first: datetime, last: datetime, most: int) -> list[datetime]:
+    if first == last:
+        return [first]
+    return [first + (last - first) * place / (most - 1) for place in range(most)]
 
 
 def _points(pairs: Iterable[tuple[float, float]]) -> str:
