@@ -137,6 +137,25 @@ def test_a_telephone_shows_each_model_whole(visit: Visitor) -> None:
     assert {'"Live"', '"In flight"', '"Last release"', '"Attention"'} == set(labels)
 
 
+@pytest.mark.parametrize("path", ["/audit", "/calendar", "/models/digits"])
+def test_a_telephone_shows_each_table_whole(visit: Visitor, path: str) -> None:
+    """No column lies beside the screen."""
+    page = visit(screen="narrow").go(path)
+    beside = page.locator(".wide").evaluate_all("all => all.map(one => one.scrollWidth - one.clientWidth)")
+    assert set(beside) == {0}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_edges_of_fields_can_be_seen(visit: Visitor, dark: bool) -> None:
+    """An edge has a contrast of 3:1 with what it encloses (WCAG 2.2, criterion 1.4.11), in both colour schemes."""
+    page = visit(dark=dark).go("/audit")
+    for field in page.locator("main").locator("input, select, .button").all():
+        edge, inside = field.evaluate(
+            "one => [getComputedStyle(one).borderTopColor, getComputedStyle(one).backgroundColor]"
+        )
+        assert _contrast(edge, inside) >= 3
+
+
 def test_states_have_words(visit: Visitor) -> None:
     """No state is told by its colour alone."""
     page = visit().go("/models/digits")

@@ -36,12 +36,12 @@ from include.model_release.read_model.stored import cut
 from include.model_release.record.events import OUTCOMES, Event, Outcome
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import RaiseHeld, ReleaseStarted, WeightIntended, WindowJudged
+from include.model_release.record.stage_names import ASKED_BEFORE
 from include.model_release.record.state import ReleaseState, Stage
 from include.model_release.rollout.pods.drain import told_of
 
 # More than a version has in practice; of more the last ones are kept.
 _GATES, _APPROVALS, _MARKS, _WEIGHTS = 100, 100, 100, 100
-_ASKED_IN = {"approve": "canary", "approve_promotion": "promotion"}
 _ADMITTED = Stage("admit", "passed", None)
 
 
@@ -122,7 +122,7 @@ def open_release(events: Sequence[Event]) -> OpenRelease | None:
         return None
     weights = () if state.required is None else state.required.weights[:_WEIGHTS]
     running = [stage for stage in state.stages if stage.outcome == "running"]
-    asked = next((stage for stage in running if stage.name in _ASKED_IN), None)
+    asked = next((stage for stage in running if stage.name in ASKED_BEFORE), None)
     held = held_by(events, state)
     return OpenRelease(
         version=state.version,
@@ -137,7 +137,7 @@ def open_release(events: Sequence[Event]) -> OpenRelease | None:
         held=cut(state.held),
         held_since=held[0].at if held else None,
         held_until=held[-1].data.until if held and isinstance(held[-1].data, RaiseHeld) else None,
-        waits_for_approval="" if asked is None else _ASKED_IN[asked.name],
+        waits_for_approval="" if asked is None else ASKED_BEFORE[asked.name],
         waits_since=None if asked is None else asked.started_at,
         triggered_by=cut(state.triggered_by),
         stable_version=version_of(state.model, state.stable_storage_uri),

@@ -23,6 +23,7 @@ from include.model_release.record.kinds import (
     VersionRejected,
     VersionUnrejected,
 )
+from include.model_release.record.stage_names import ASKED_BEFORE
 from include.model_release.value_types import UtcTime
 
 RECORD_KINDS = frozenset(
@@ -40,7 +41,6 @@ RECORD_KINDS = frozenset(
 """Only events of these kinds tell of a person."""
 
 # The stages in which a person is asked.
-_ASKED = ("approve", "approve_promotion")
 _AUDITED = {
     "deletion-begun": "began to delete files",
     "deletion-finished": "deleted files",
@@ -159,7 +159,7 @@ def _told(data: KnownEvent) -> tuple[str | None, str, str | None] | None:
             return data.triggered_by, act, data.reason
         case Approved():
             return data.by, f"approved before the {data.before}", data.reason
-        case StageFinished() if data.stage in _ASKED and data.outcome == "refused":
+        case StageFinished() if data.stage in ASKED_BEFORE and data.outcome == "refused":
             return data.by, "declined an approval", data.reason
         case VersionRejected() if data.by:
             return data.by, "rolled back" if data.stage == "rollback" else "rejected", data.reason

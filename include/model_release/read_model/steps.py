@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from include.model_release.record.requirements import MIRROR_GATE, SMOKE_TEST_GATE
+from include.model_release.record.stage_names import ASKED_BEFORE
 from include.model_release.record.state import ReleaseState, Stage, StepResult
 
 StepState = Literal["done", "here", "ahead", "skipped", "failed"]
@@ -31,7 +32,7 @@ _ORDER = (
     _PROMOTE,
     "roll_back",
 )
-_ASKED = {"canary": "approve", "promotion": "approve_promotion"}
+_ASKED = {before: stage for stage, before in ASKED_BEFORE.items()}
 _STATES: dict[str, StepState] = {
     "running": "here",
     "passed": "done",

@@ -15,6 +15,9 @@ _STAGES = {
     "roll_back": "rollback",
 }
 
+# The stages in which a person is asked, and what the answer is needed for.
+ASKED_BEFORE = {"approve": "canary", "approve_promotion": "promotion"}
+
 
 def stage_name(name: str) -> str:
     """Return what a stage of the record is called, `validation` for `validate`."""

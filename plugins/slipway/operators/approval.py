@@ -106,7 +106,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on with the person's answer.
 
-        :raises VersionDeclinedError: the person rejected the version.
+        :raises VersionDeclinedError: the person declined the version.
         """
         with airflow_failures(self.page), recorded_stage(self.record, _STAGES[self.before], resumed=True):
             self.require_admitted()
@@ -115,11 +115,11 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             try:
                 answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
+                who = by or "somebody whose name is not known"
                 raise VersionDeclinedError(
-                    f"a person rejected version {self.release_run.version} of {self.release_run.model!r}",
-                    expected=self.APPROVE,
-                    found=f"{self.REJECT}, by {by or 'somebody unknown'}{f': {comment}' if comment else ''}",
-                    remedy="ask the one who answered; the stable version is still live",
+                    f"{who} declined version {self.release_run.version} of {self.release_run.model!r} "
+                    f"before the {self.before}{f': {comment}' if comment else ', without a comment'}",
+                    remedy="the stable version is still live. Ask the person who declined what must change",
                     by=by,
                 ) from rejection
             by_other = state.required is not None and state.required.by_other

@@ -86,7 +86,7 @@ class ApproveRetentionOperator(ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Keep the person's agreement in the bucket.
 
-        :raises AirflowFailException: the person rejected the plan.
+        :raises AirflowFailException: the person declined the plan.
         """
         with airflow_failures():
             by, comment = person_of(event)
@@ -94,10 +94,9 @@ class ApproveRetentionOperator(ApprovalOperator):
                 answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
                 raise GateRefusedError(
-                    "a person rejected the deletion",
-                    expected=self.APPROVE,
-                    found=f"{self.REJECT}, by {by or 'somebody unknown'}{f': {comment}' if comment else ''}",
-                    remedy="ask the one who answered; nothing was deleted",
+                    f"{by or 'somebody whose name is not known'} declined the deletion"
+                    f"{f': {comment}' if comment else ', without a comment'}",
+                    remedy="nothing was deleted. Ask the person who declined which versions must stay, and pin them",
                 ) from rejection
             started_by = triggered_by(context)
             if started_by is None or not is_other_person(by, (started_by,)):

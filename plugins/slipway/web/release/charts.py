@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from include.model_release.read_model.live import LiveSample, LiveWindow
 from include.model_release.written_numbers import number, tick
@@ -126,9 +126,11 @@ class _Frame:
         return Curve(kind, "", tuple(_points(shape) for shape in shapes))
 
     def x_ticks(self) -> tuple[Mark, ...]:
+        is_one_day = self.begins.astimezone(UTC).date() == self.ends.astimezone(UTC).date()
+        shape = "%H:%M:%S" if self.seconds < 600 else "%H:%M" if is_one_day else "%d %b %H:%M"
         return tuple(
-            Mark(self.x(at), f"{at:%H:%M:%S}" if self.seconds < 600 else f"{at:%H:%M}")
-            for at in _spread(self.begins, self.ends, _MOST_TICKS)
+            Mark(self.x(at), f"{at.astimezone(UTC):{shape}}{'' if place else ' UTC'}")
+            for place, at in enumerate(_spread(self.begins, self.ends, _MOST_TICKS))
         )
 
 

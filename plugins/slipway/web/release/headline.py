@@ -7,7 +7,7 @@ from typing import Literal
 
 from include.model_release.read_model.documents import OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument
-from include.model_release.record.stage_names import stage_name
+from include.model_release.record.stage_names import ASKED_BEFORE, stage_name
 
 Kind = Literal["busy", "warn", "bad", "good", ""]
 
@@ -105,6 +105,11 @@ def _ended(line: VersionLine) -> Headline:
     if line.outcome == "rolled_back":
         by = _BY.get(line.rolled_back_by, f"by {line.rolled_back_by}" if line.rolled_back_by else "")
         return Headline("bad", "rolled back", f"{name} was rolled back {by}".rstrip() + ".", line.reason)
+    if line.outcome == "refused" and line.refused_by in ASKED_BEFORE:
+        before = ASKED_BEFORE[line.refused_by]
+        return Headline(
+            "warn", "declined", f"{name} was declined before the {before}. {_met(line)}", line.reason
+        )
     if line.outcome == "refused":
         gate = f" by the stage {stage_name(line.refused_by)}" if line.refused_by else ""
         return Headline("warn", "refused", f"{name} was refused{gate}. {_met(line)}", line.reason)

@@ -109,7 +109,9 @@ def test_what_an_event_has_started_needs_two_people(
 
 def test_a_rejection_says_whose_it_is(release_run: ReleaseRun, store: ModelStoreHook) -> None:
     """Also of the person who started the run: to stop needs no second one."""
-    with pytest.raises(AirflowFailException, match="Reject, by alice: wrong labels"):
+    with pytest.raises(
+        AirflowFailException, match=r"^alice declined version 3 of 'digits' before the canary: wrong labels\."
+    ):
         answered(release_run, "Reject", "alice", "wrong labels")
     found = state(store, release_run)
     assert (found.refused_by, found.approvals) == ("approve", ())

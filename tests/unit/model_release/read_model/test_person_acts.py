@@ -47,8 +47,8 @@ URI = "s3://b/models/digits/1/repository"
             ("jonas", "approved before the canary", ""),
         ),
         (
-            StageFinished(stage="approve", outcome="refused", reason="Reject, by olga", by="olga"),
-            ("olga", "declined an approval", "Reject, by olga"),
+            StageFinished(stage="approve", outcome="refused", reason="olga declined it", by="olga"),
+            ("olga", "declined an approval", "olga declined it"),
         ),
         (
             StageFinished(stage="approve", outcome="refused", reason="an earlier version wrote no name"),

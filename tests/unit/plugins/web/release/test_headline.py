@@ -105,6 +105,16 @@ ENDED: list[tuple[dict[str, Any], str, str]] = [
         "refused",
         "Version 3 was refused by the stage validation. No user met it.",
     ),
+    (
+        {"outcome": "refused", "refused_by": "approve"},
+        "declined",
+        "Version 3 was declined before the canary. No user met it.",
+    ),
+    (
+        {"outcome": "refused", "refused_by": "approve_promotion", "candidate_requests": 1200},
+        "declined",
+        "Version 3 was declined before the promotion. It answered 1,200 requests.",
+    ),
     ({"outcome": "cancelled"}, "stopped", "The release of version 3 was stopped. No user met it."),
     (
         {"outcome": "failed", "candidate_requests": 1200},

@@ -62,9 +62,7 @@ def test_no_point_reaches_over_a_window_without_data() -> None:
 
 def test_no_point_reaches_over_a_new_weight_or_another_source() -> None:
     """What was seen at another weight, or asked by a replay, is another point."""
-    windows = (
-        _windows((5, 0)) + _windows((5, 5), weight=20) + _windows((5, 1), weight=20, source="replay")
-    )
+    windows = _windows((5, 0)) + _windows((5, 5), weight=20) + _windows((5, 1), weight=20, source="replay")
     assert [_candidate(point) for point in pooled_errors(windows)[0]] == [0.0, 100.0, 20.0]
 
 
