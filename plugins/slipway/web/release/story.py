@@ -66,7 +66,7 @@ def _each_reason_once(log: Sequence[LogLine]) -> list[LogLine]:
 
 
 def _before(told: str, reason: str) -> str:
-    """Return what stands before `reason` at a sentence's end, which may have been cut; "" where it does not stand there."""
+    """Return what stands before `reason` at the end of a sentence, which may have been cut; "" for another end."""
     if told.endswith(f": {reason}"):
         return told[: -len(reason) - 2]
     before, _, rest = told.partition(f": {reason[:_RECOGNISED]}")
