@@ -10,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.read_model.delivery import delivery_of
 from include.model_release.read_model.documents import ModelDocument, VersionLine
 from slipway.web.access import SignedIn
 from slipway.web.known_models import known_model
@@ -58,6 +59,7 @@ def model_page(
         live=None if document.live_version is None else document.line(document.live_version),
         previous=None if document.previous_version is None else document.line(document.previous_version),
         versions=_part(document, before),
+        delivery=delivery_of(document),
     )
 
 

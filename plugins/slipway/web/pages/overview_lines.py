@@ -27,6 +27,7 @@ SHOWS: Mapping[Show, str] = {
     "frozen": "Frozen",
 }
 SEARCH_LIMIT = 100
+_ENDED_SHOWN = 12
 _BAD = ("rolled_back", "refused", "failed")
 
 
@@ -36,6 +37,31 @@ class Need:
 
     kind: Literal["approval", "pause", "hold"]
     told: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A release that is over, as a bar: high where the version was promoted, else low, so that no colour is needed."""
+
+    version: int
+    outcome: str
+
+    @property
+    def kind(self) -> str:
+        """Its colour."""
+        return {"promoted": "good", "rolled_back": "bad", "failed": "bad", "refused": "warn"}.get(
+            self.outcome, ""
+        )
+
+    @property
+    def height(self) -> int:
+        """Its bar's height in tenths."""
+        return 10 if self.outcome == "promoted" else 4
+
+    @property
+    def told(self) -> str:
+        """What it says in words."""
+        return f"v{self.version} {self.outcome.replace('_', ' ')}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,13 @@ class OverviewLine:
     def last(self) -> VersionLine | None:
         """The newest release that is over."""
         return None if self.document is None else self.document.last
+
+    @property
+    def ended(self) -> tuple[Ended, ...]:
+        """The last versions whose releases are over, oldest first."""
+        versions = () if self.document is None else self.document.versions
+        over = [one for one in versions if one.finished_at is not None and not one.rejected_only]
+        return tuple(Ended(one.version, one.outcome) for one in reversed(over[:_ENDED_SHOWN]))
 
     @property
     def went_badly(self) -> bool:

@@ -15,12 +15,15 @@ from starlette.concurrency import run_in_threadpool
 
 from include.model_release.acts.availability import Refused
 from include.model_release.acts.table import ACTS, ActName
+from include.model_release.errors import SlipwayError
 from slipway.web.access import NotPermittedError, SignedIn
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.acts.buttons import Button
 from slipway.web.acts.cross_site import make_token
 from slipway.web.acts.rights import may
 from slipway.web.acts.router import Api
+from slipway.web.comparison.changes import Changes
+from slipway.web.comparison.known_changes import known_changes
 from slipway.web.headers import CONTENT_SECURITY_POLICY
 from slipway.web.release.evidence import EvidenceLink, evidence_links
 from slipway.web.release.questions import OpenQuestion, open_questions, question_shown, run_of
@@ -48,6 +51,7 @@ class InboxEntry:
     asked: OpenQuestion
     text: Markup
     links: tuple[EvidenceLink, ...]
+    changes: Changes | None
     buttons: tuple[Button, ...]
     why_not: str
 
@@ -61,7 +65,10 @@ class InboxEntry:
 async def approvals(request: Request, sources: Read, user: SignedIn, api: Api) -> HTMLResponse:
     """Show what waits for a person."""
     found = await _questions(sources, api)
-    entries = [_entry(request, user, number, one) for number, one in enumerate(found)]
+    entries = [
+        await run_in_threadpool(_entry, request, sources, user, number, one)
+        for number, one in enumerate(found)
+    ]
     page = await run_in_threadpool(render, request, "release/approvals.html.j2", entries=entries)
     page.headers["Content-Security-Policy"] = _POLICY
     return page
@@ -87,7 +94,7 @@ async def _questions(sources: Sources, api: AirflowApi) -> list[OpenQuestion]:
     ]
 
 
-def _entry(request: Request, user: BaseUser, number: int, one: OpenQuestion) -> InboxEntry:
+def _entry(request: Request, sources: Sources, user: BaseUser, number: int, one: OpenQuestion) -> InboxEntry:
     why_not = one.refusal(str(user.get_name()))
     made = [_button(request, user, name, number, one, why_not) for name in ("approve", "decline")]
     return InboxEntry(
@@ -95,8 +102,24 @@ def _entry(request: Request, user: BaseUser, number: int, one: OpenQuestion) -> 
         one,
         Markup(_MARKDOWN.render(one.body)),  # noqa: S704 - HTML within the Markdown is escaped
         () if one.view is None else evidence_links(one.view),
+        _changes(sources, one),
         tuple(button for button in made if button is not None),
         why_not,
+    )
+
+
+def _changes(sources: Sources, one: OpenQuestion) -> Changes | None:
+    """Return what changed since the stable version; None where the question is about no release beside one."""
+    if one.view is None or one.view.stable_version in (None, one.version):
+        return None
+    try:
+        document = sources.read_model.known_model(one.model)
+    except SlipwayError:
+        return None
+    return (
+        None
+        if document.problem
+        else known_changes(sources.store, document.value, one.view.line, one.view.stable_version)
     )
 
 

@@ -16,10 +16,12 @@ from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import OpenRelease
 from slipway.web.access import SignedIn
 from slipway.web.acts.buttons import Button, button, buttons
+from slipway.web.comparison.changes import Changes
+from slipway.web.comparison.known_changes import known_changes
 from slipway.web.release.evidence import evidence_links
 from slipway.web.release.shown import ReleasePage, follow, release_page
 from slipway.web.rendering import render
-from slipway.web.sources import Read
+from slipway.web.sources import Read, Sources
 
 router = APIRouter()
 
@@ -31,6 +33,7 @@ _AFTERWARDS: tuple[ActName, ...] = ("reject", "unreject", "pin", "unpin")
 def release(request: Request, sources: Read, user: SignedIn, model: str, version: str) -> HTMLResponse:
     """Show a release: where it stands, or how it ended."""
     page = release_page(sources.read_model, validate_model_name(model), parse_version(version))
+    now = datetime.now(UTC)
     return render(
         request,
         "release/page.html.j2",
@@ -40,7 +43,9 @@ def release(request: Request, sources: Read, user: SignedIn, model: str, version
         top=page.top,
         open=page.followed.open,
         live=page.followed.live,
-        silent_s=page.followed.silent_s(datetime.now(UTC)),
+        silent_s=page.followed.silent_s(now),
+        ends=None if page.is_over else page.ends(now),
+        changes=_changes(sources, page),
         links=evidence_links(page.view),
         buttons=_buttons(request, user, page),
     )
@@ -55,6 +60,14 @@ def pulse(sources: Read, model: str, version: str) -> dict[str, Any]:
         "silent_s": followed.silent_s(datetime.now(UTC)),
         "problem": followed.problem,
     }
+
+
+def _changes(sources: Sources, page: ReleasePage) -> Changes | None:
+    """Return what changed since the stable version; None where there is none, or the store does not answer anyway."""
+    stable = page.view.stable_version
+    if stable is None or stable == page.line.version or page.followed.problem:
+        return None
+    return known_changes(sources.store, page.followed.document, page.line, stable)
 
 
 def _buttons(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Button, ...]:

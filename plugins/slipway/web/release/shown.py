@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from include.model_release.acts.availability import Situation
+from include.model_release.read_model.delivery import ExpectedEnd, expected_end
 from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument, LiveWindow
 from include.model_release.read_model.release_view import ReleaseView
@@ -101,6 +102,12 @@ class ReleasePage:
         """The newest window that was judged."""
         live = self.followed.live
         return live.windows[-1] if live is not None and live.windows else None
+
+    def ends(self, now: datetime) -> ExpectedEnd | None:
+        """Return when the release may end, as earlier ones went; None where nothing tells."""
+        release = self.followed.open
+        left = [step.name for step in self.view.steps if step.state in ("here", "ahead")]
+        return None if release is None else expected_end(self.followed.document, release, left, now)
 
     def situation(self, person: str) -> Situation:
         """Return what acts are judged by."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -148,6 +149,20 @@ def test_two_versions_are_compared(viewer: httpx.Client) -> None:
     assert "2026-02" in page
     refused = viewer.get("/models/digits/diff/3/4").text
     assert "Of v3 there is nothing published to compare" in refused
+
+
+def test_a_release_says_what_changed_since_the_stable_version(viewer: httpx.Client) -> None:
+    """Figures with their difference and what it means, and the lines of the configuration that differ."""
+    page = viewer.get("/models/digits/versions/5").text
+    assert "What changed since version 4" in page
+    assert re.search(r"validation: accuracy</th>.*?0\.95</td>.*?0\.955</td>.*?better", page, re.DOTALL)
+    assert "+ max_batch_size: 160" in page
+
+
+def test_a_model_has_its_delivery_figures(viewer: httpx.Client) -> None:
+    """Of two releases that users met one was rolled back."""
+    page = viewer.get("/models/churn").text
+    assert re.search(r"Failure rate</dt>.*?50 %.*?of 2 releases that users met", page, re.DOTALL)
 
 
 def test_evidence_is_served_in_a_sandbox(viewer: httpx.Client) -> None:

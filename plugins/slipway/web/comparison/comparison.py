@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
@@ -13,6 +13,7 @@ from include.model_release.read_model.documents import VersionLine
 from include.model_release.tensors import differences as signature_differences
 from include.model_release.written_numbers import number
 from slipway.web import wording
+from slipway.web.comparison.measured import Measured
 
 FILES_SHOWN = 200
 LINES_SHOWN = 2000
@@ -28,7 +29,8 @@ class Side:
     :param manifest: what was published; None: it was not, or its files are deleted.
     :param absent: why there is no manifest, in words.
     :param configs: the text of each model's config.pbtxt, by the model's name.
-    :param figures: what its gates measured, by name, with the unit in the text.
+    :param figures: what its gates measured, by name.
+    :param stable_figures: what its own gates measured of the version that was stable then, by the same names.
     """
 
     version: int
@@ -36,7 +38,8 @@ class Side:
     manifest: Manifest | None
     absent: str
     configs: Mapping[str, str]
-    figures: Mapping[str, str]
+    figures: Mapping[str, Measured] = field(default_factory=dict)
+    stable_figures: Mapping[str, Measured] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def compare(before: Side, after: Side) -> Comparison:
     shown = [row for row in files if row.kind != "same"] or files
     return Comparison(
         facts=tuple(_rows(_facts(before), _facts(after))),
-        figures=tuple(_rows(before.figures, after.figures)),
+        figures=tuple(_rows(_texts(before.figures), _texts(after.figures))),
         configs={
             name: tuple(_text_lines(before.configs.get(name, ""), after.configs.get(name, "")))
             for name in sorted({*before.configs, *after.configs})
@@ -100,6 +103,10 @@ def compare(before: Side, after: Side) -> Comparison:
         if before.manifest and after.manifest
         else (),
     )
+
+
+def _texts(figures: Mapping[str, Measured]) -> dict[str, str]:
+    return {name: one.text for name, one in figures.items()}
 
 
 def _rows(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[FactRow]:

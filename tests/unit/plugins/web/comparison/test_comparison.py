@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from slipway.web.pages.comparison import FILES_SHOWN, Side, compare
+from slipway.web.comparison.comparison import FILES_SHOWN, Side, compare
+from slipway.web.comparison.measured import Measured
 
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
@@ -70,7 +71,7 @@ def test_of_very_many_files_some_are_shown() -> None:
 
 def test_a_version_that_is_not_published_is_compared_with_nothing() -> None:
     """Its files are then all new in the other one."""
-    absent = Side(1, None, None, "it was not published", {}, {"accuracy": "0.9"})
+    absent = Side(1, None, None, "it was not published", {}, {"accuracy": Measured(0.9)})
     found = compare(absent, side(2))
     assert {row.kind for row in found.files} == {"new"}
     assert [(row.before, row.after) for row in found.figures] == [("0.9", "")]
