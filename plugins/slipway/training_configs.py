@@ -39,5 +39,5 @@ def training_configs(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> 
         if name != CONFIG_FILE or not beside or entry.size_bytes > _LARGEST_BYTES:
             continue
         body = store.require(entry.key, remedy="let training write it, as a new version")
-        found[folder or spec.model] = from_pbtxt(body.decode(errors="replace"), store.uri(entry.key))
+        found[folder or spec.model] = from_pbtxt(body, store.uri(entry.key))
     return found

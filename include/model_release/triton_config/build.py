@@ -18,6 +18,7 @@ from include.model_release.triton_config.canonical import (
     BACKENDS,
     model_file,
 )
+from include.model_release.triton_config.checks.batch_tensors import batch_targets
 from include.model_release.triton_config.checks.contradictions import (
     EngineProfile,
     require_consistent,
@@ -47,6 +48,7 @@ def build_config(
     profiles: Sequence[EngineProfile] = (),
     golden: Mapping[str, Any] | None = None,
     files: Collection[str] = (),
+    overridable: Collection[TensorSpec] = (),
 ) -> Config:
     """Return the configuration of one version of the release's model, as it is published.
 
@@ -62,6 +64,7 @@ def build_config(
         golden=golden,
         row_axis=spec.golden.row_axis,
         files=files,
+        overridable=overridable,
     )
 
 
@@ -76,6 +79,7 @@ def build_model_config(
     golden: Mapping[str, Any] | None = None,
     row_axis: Mapping[str, RowAxis] | None = None,
     files: Collection[str] = (),
+    overridable: Collection[TensorSpec] = (),
 ) -> Config:
     """Return the configuration of one version of the model called `name`, as it is published.
 
@@ -86,6 +90,7 @@ def build_model_config(
     :param row_axis: which axis of them counts the rows, where the release file says it.
     :param files: the names of what is published in the version's folder. They tell the platform where nothing else
         does.
+    :param overridable: the model's initializers that a request may replace.
     :raises ModelInvalidError: where the signature does not suit the release file, such as a fixed batch dimension, or
         two fields contradict each other; it names the field.
     :raises GoldenSetError: as `make_warmup` does.
@@ -101,7 +106,8 @@ def build_model_config(
         config.pop("model_warmup", None)
     if serving.warmup:
         config["model_warmup"] = list(make_warmup(serving.warmup, config, golden or {}, row_axis).entries)
-    require_consistent(config, signature=signature, profiles=profiles, version=version, files=files)
+    known: dict[str, Any] = {"signature": signature, "profiles": profiles, "version": version}
+    require_consistent(config, **known, files=files, overridable=overridable)
     return config
 
 
@@ -238,12 +244,12 @@ def _tensors(serving: Serving, config: Mapping[str, Any], signature: ModelSignat
 
 
 def _fed_by_triton(serving: Serving, config: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the names of the inputs that are controls or states, and of the outputs that are states."""
+    """Return the names of the inputs that Triton makes (controls, states, of a batch), and of the outputs it keeps."""
     sequence = laid_over(config, _options(serving, config)).get("sequence_batching") or {}
     states = sequence.get("state", ())
     controls = {str(one["name"]) for one in sequence.get("control_input", ())}
     return (
-        controls | {str(state["input_name"]) for state in states},
+        controls | {str(state["input_name"]) for state in states} | {*batch_targets(config, "batch_input")},
         {str(state["output_name"]) for state in states},
     )
 
@@ -282,7 +288,18 @@ def _set_instances(config: Config, serving: Serving) -> None:
         config["instance_group"] = [instance_fields(group) for group in serving.instances]
     elif not config.get("instance_group") and config.get("platform") != "ensemble":
         group = InstanceGroup(kind="gpu" if config.get("backend") == "tensorrt" else "cpu")
+        if _asks_for_gpu(config) and not _removes(serving, "optimization"):
+            group = InstanceGroup(kind="auto")
         config["instance_group"] = [instance_fields(group)]
+
+
+def _asks_for_gpu(config: Mapping[str, Any]) -> bool:
+    """Tell whether a configuration without instances is tuned for a GPU, where Triton itself would put them."""
+    optimization = config.get("optimization") or {}
+    accelerators = optimization.get("execution_accelerators") or {}
+    return bool(
+        (optimization.get("cuda") or {}).get("graphs") or accelerators.get("gpu_execution_accelerator")
+    )
 
 
 def _set_version_policy(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.tensors import ModelSignature
+from include.model_release.tensors import ModelSignature, TensorSpec
 
 # One optimisation profile of an engine: `min`, `opt` and `max`, each the shape of every input, batch first.
 EngineProfile = Mapping[str, Mapping[str, Sequence[int]]]
@@ -28,6 +28,7 @@ class Case:
     """A configuration with what it is held against, where that is known.
 
     `signature` is the model file's own, `profiles` are its engine's, `files` the names in its version's folder.
+    `overridable` are the model's initializers that a request may replace, which are no inputs of the signature.
     """
 
     config: Mapping[str, Any]
@@ -35,6 +36,7 @@ class Case:
     profiles: Sequence[EngineProfile]
     version: int | None
     files: Collection[str] = ()
+    overridable: Collection[TensorSpec] = ()
 
     @property
     def max_batch_size(self) -> int:

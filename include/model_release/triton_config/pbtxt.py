@@ -49,7 +49,9 @@ def to_pbtxt(config: Mapping[str, Any]) -> str:
 
 
 def from_pbtxt(text: str | bytes, name: str = "config.pbtxt") -> dict[str, Any]:
-    """Return config.pbtxt's content in the JSON form, with numbers as numbers; bytes must be UTF-8.
+    """Return config.pbtxt's content in the JSON form, with numbers as numbers.
+
+    Values in bytes must be UTF-8; comments may be in any encoding, as Triton's own parser takes them.
 
     :param name: what the error calls the file.
     :raises ModelInvalidError: where it cannot be read; it tells line and column.
@@ -58,7 +60,8 @@ def from_pbtxt(text: str | bytes, name: str = "config.pbtxt") -> dict[str, Any]:
     if len(text) > SIZE_LIMIT:
         raise _unreadable(name, f"at most {SIZE_LIMIT} characters", str(len(text)))
     try:
-        content = text.decode() if isinstance(text, bytes) else text
+        # What is not UTF-8 stays as surrogates: no field takes them, and a comment is not kept.
+        content = text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
         message = protobuf.text.Parse(content, protobuf.ModelConfig())
         config = protobuf.json.MessageToDict(message, preserving_proto_field_name=True)
     except (protobuf.text.ParseError, protobuf.json.Error, ValueError, RecursionError) as error:
@@ -72,6 +75,7 @@ def from_pbtxt(text: str | bytes, name: str = "config.pbtxt") -> dict[str, Any]:
 
 
 def _unreadable(name: str, expected: str, found: str) -> ModelInvalidError:
+    found = found.encode(errors="replace").decode()
     return ModelInvalidError(
         f"{name} cannot be read",
         expected=expected,

@@ -6,9 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from include.model_release.errors import ModelInvalidError
-from include.model_release.tensors import ModelSignature
+from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.case import Case, Contradiction, EngineProfile
+from include.model_release.triton_config.checks.batch_tensors import batch_contradictions
 from include.model_release.triton_config.checks.engine import profile_contradictions
+from include.model_release.triton_config.checks.ensembles import ensemble_contradictions
+from include.model_release.triton_config.checks.sequences import sequence_contradictions
+from include.model_release.triton_config.checks.shapes import shape_contradictions
 from include.model_release.triton_config.checks.tensors import (
     tensor_contradictions,
     unnamed_contradictions,
@@ -31,14 +35,16 @@ def contradictions(
     profiles: Sequence[EngineProfile] = (),
     version: int | None = None,
     files: Collection[str] = (),
+    overridable: Collection[TensorSpec] = (),
 ) -> list[Contradiction]:
     """Return what does not fit together in `config`, and with the model and engine where they are given.
 
     :param signature: the model file's own, with the batch dimension.
     :param profiles: the engine's optimisation profiles.
     :param files: the names of what is published in the version's folder.
+    :param overridable: the model's initializers that a request may replace.
     """
-    case = Case(config, signature, profiles, version, files)
+    case = Case(config, signature, profiles, version, files, overridable)
     return [found for check in _CHECKS for found in check(case)]
 
 
@@ -49,11 +55,11 @@ def require_consistent(
     profiles: Sequence[EngineProfile] = (),
     version: int | None = None,
     files: Collection[str] = (),
+    overridable: Collection[TensorSpec] = (),
 ) -> None:
     """Raise ModelInvalidError for the first of `contradictions`; some of the others follow in its `found`."""
-    _refuse(
-        config, contradictions(config, signature=signature, profiles=profiles, version=version, files=files)
-    )
+    known: dict[str, Any] = {"signature": signature, "profiles": profiles, "version": version}
+    _refuse(config, contradictions(config, **known, files=files, overridable=overridable))
 
 
 def require_named(config: Mapping[str, Any]) -> None:
@@ -86,6 +92,10 @@ def _scheduling(case: Case) -> Iterator[Contradiction]:
             " and ".join(chosen),
             f"Write `{chosen[0]}: null` in the release file's `serving`, or remove one from config.pbtxt.",
         )
+    if case.max_batch_size < 0:
+        yield Contradiction(
+            "max_batch_size", "is below 0", "a number from 0", str(case.max_batch_size), "Correct it."
+        )
     if "dynamic_batching" in case.config and case.max_batch_size == 0:
         yield Contradiction(
             "dynamic_batching",
@@ -94,16 +104,6 @@ def _scheduling(case: Case) -> Iterator[Contradiction]:
             "max_batch_size 0",
             "Write `dynamic_batching: null` in the release file's `serving`, or a `max_batch_size`.",
         )
-    if "ensemble_scheduling" in case.config or case.config.get("platform") == "ensemble":
-        for name in ("instance_group", "optimization", "model_warmup"):
-            if case.config.get(name):
-                yield Contradiction(
-                    name,
-                    "does not go with an ensemble",
-                    "only the members of an ensemble run on something",
-                    "an ensemble",
-                    f"Set it for the members, and leave `{name}` out here.",
-                )
 
 
 def _preferred(case: Case) -> Iterator[Contradiction]:
@@ -113,11 +113,13 @@ def _preferred(case: Case) -> Iterator[Contradiction]:
     }
     for place, message in places.items():
         for size in message.get("preferred_batch_size") or ():
-            if not 1 <= int(size) <= max(case.max_batch_size, 1):
+            if not 1 <= int(size) <= case.max_batch_size:
                 yield Contradiction(
                     f"{place}.preferred_batch_size",
-                    "goes above `max_batch_size`",
-                    f"sizes from 1 to {case.max_batch_size}",
+                    "goes above `max_batch_size`" if int(size) > 0 else "is no size of a batch",
+                    f"sizes from 1 to {case.max_batch_size}"
+                    if case.max_batch_size
+                    else "none without batches",
                     str(size),
                     "Take the size out, or raise `serving.max_batch_size`.",
                 )
@@ -134,12 +136,13 @@ def _priorities(case: Case) -> Iterator[Contradiction]:
             str(default),
             "Set `default_priority_level`.",
         )
-    for level in batching.get("priority_queue_policy") or ():
+    # Without levels Triton looks at no policy, whatever its level: a server's own dump holds an empty one.
+    for level in (batching.get("priority_queue_policy") or ()) if levels else ():
         if not 1 <= int(level) <= levels:
             yield Contradiction(
                 f"dynamic_batching.priority_queue_policy[{level}]",
                 "is for a level that there is not",
-                f"a level from 1 to {levels}" if levels else "`priority_levels`",
+                f"a level from 1 to {levels}",
                 str(level),
                 "Correct the level, or raise `priority_levels`.",
             )
@@ -204,6 +207,7 @@ def _instances(case: Case) -> Iterator[Contradiction]:
             yield Contradiction(
                 f"{place}.gpus", "needs `kind: KIND_GPU`", "KIND_GPU", kind, "Correct `instances`."
             )
+        yield from _foreign_profile(case, place, group)
         stocks: dict[str, bool] = {}
         for resource in (group.get("rate_limiter") or {}).get("resources") or ():
             shared = bool(resource.get("global"))
@@ -224,6 +228,22 @@ def _instances(case: Case) -> Iterator[Contradiction]:
                     str(profile),
                     "Correct `profiles` of the instances, or build the engine with one more profile.",
                 )
+
+
+def _foreign_profile(case: Case, place: str, group: Mapping[str, Any]) -> Iterator[Contradiction]:
+    named = [str(profile) for profile in group.get("profile") or ()]
+    if named and not _is_engine(case.config):
+        yield Contradiction(
+            f"{place}.profile",
+            "is for TensorRT alone",
+            "`platform: tensorrt_plan`",
+            str(case.config.get("platform") or case.config.get("backend") or "none"),
+            "Leave it out.",
+        )
+    elif not case.profiles and not all(profile.isdecimal() for profile in named):
+        yield Contradiction(
+            f"{place}.profile", "is no number", "a number from 0", ", ".join(named), "Correct `profiles`."
+        )
 
 
 def _is_engine(config: Mapping[str, Any]) -> bool:
@@ -250,6 +270,16 @@ def _accelerated(case: Case) -> Iterator[Contradiction]:
                 ", ".join(sorted(str(kind) for kind in kinds)),
                 "Take it out, or put instances on a GPU.",
             )
+
+
+def _metrics(case: Case) -> Iterator[Contradiction]:
+    for index, control in enumerate(case.message("model_metrics").get("metric_control") or ()):
+        place = f"model_metrics.metric_control[{index}]"
+        for field, below in (("metric_identifier", "family"), ("histogram_options", "buckets")):
+            if not (control.get(field) or {}).get(below):
+                yield Contradiction(
+                    f"{place}.{field}.{below}", "is missing", f"`{below}`", "none", "Write it."
+                )
 
 
 def _versions(case: Case) -> Iterator[Contradiction]:
@@ -284,6 +314,11 @@ _CHECKS: tuple[Callable[[Case], Iterator[Contradiction]], ...] = (
     _instances,
     _accelerated,
     _versions,
+    _metrics,
+    shape_contradictions,
+    batch_contradictions,
+    sequence_contradictions,
+    ensemble_contradictions,
     tensor_contradictions,
     warmup_contradictions,
 )

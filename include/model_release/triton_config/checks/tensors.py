@@ -8,6 +8,8 @@ from typing import Any
 from include.model_release.identifiers import nearest
 from include.model_release.tensors import TensorSpec
 from include.model_release.triton_config.case import Case, Contradiction
+from include.model_release.triton_config.checks.batch_tensors import batch_targets
+from include.model_release.triton_config.checks.onnxruntime import is_onnxruntime, onnxruntime_tensor
 
 
 def unnamed_contradictions(case: Case) -> Iterator[Contradiction]:
@@ -26,14 +28,6 @@ def unnamed_contradictions(case: Case) -> Iterator[Contradiction]:
                     "Remove one.",
                 )
             names.add(name)
-            if any(int(size) < -1 for size in entry.get("dims") or ()):
-                yield Contradiction(
-                    f"{role}[{index}].dims",
-                    "has a size that there is not",
-                    "sizes from 0, or -1 for any",
-                    str(list(entry["dims"])),
-                    "Correct it.",
-                )
     sequence = case.message("sequence_batching")
     for index, state in enumerate(sequence.get("state") or ()):
         yield from _lacking(f"sequence_batching.state[{index}]", state, ("input_name", "output_name"))
@@ -57,12 +51,18 @@ def tensor_contradictions(case: Case) -> Iterator[Contradiction]:
     states = sequence.get("state") or ()
     controls = [str(one.get("name")) for one in sequence.get("control_input") or ()]
     elsewhere = {
-        "input": {*controls, *(str(state.get("input_name")) for state in states)},
+        "input": {
+            *controls,
+            *(str(state.get("input_name")) for state in states),
+            *batch_targets(case.config, "batch_input"),
+        },
         "output": {str(state.get("output_name")) for state in states},
     }
     has_model_file = case.config.get("backend") != "python" and case.config.get("platform") != "ensemble"
     for role, tensors in (("input", case.signature.inputs), ("output", case.signature.outputs)):
-        known = {tensor.name: tensor for tensor in tensors}
+        needed = {tensor.name for tensor in tensors}
+        more = case.overridable if role == "input" else ()
+        known = {tensor.name: tensor for tensor in (*more, *tensors)}
         named = set()
         for index, entry in enumerate(case.entries(role)):
             name = str(entry.get("name"))
@@ -71,14 +71,17 @@ def tensor_contradictions(case: Case) -> Iterator[Contradiction]:
         if not has_model_file:
             continue
         for name in sorted(elsewhere[role] - known.keys()):
-            yield _unknown(f"sequence_batching: {name}", role, name, sorted(known))
-        for name in sorted(known.keys() - named - elsewhere[role]):
+            field = (
+                "batch_input" if name in batch_targets(case.config, "batch_input") else "sequence_batching"
+            )
+            yield _unknown(f"{field}: {name}", role, name, sorted(known))
+        for name in sorted(needed - named - elsewhere[role]):
             # A backend need not give every output, but it wants every input.
             if role == "input":
                 yield Contradiction(
                     role,
                     f"lacks `{name}`",
-                    f"all of {', '.join(sorted(known))}",
+                    f"all of {', '.join(sorted(needed))}",
                     ", ".join(sorted(named)) or "none",
                     f"Add the input `{name}` to config.pbtxt, or leave `input` out there.",
                 )
@@ -105,6 +108,9 @@ def _tensor(
             told,
             "Correct it in config.pbtxt.",
         )
+    if is_onnxruntime(case.config):
+        yield from onnxruntime_tensor(case, place, role, entry, tensor)
+        return
     reshape = entry.get("reshape")
     dims = [int(size) for size in (entry.get("dims") if reshape is None else reshape.get("shape")) or ()]
     shape = [*([-1] if case.max_batch_size else []), *dims]

@@ -32,8 +32,10 @@ def read_config(path: Path, name: str, if_missing: str) -> Any:
         expected = "it with `input` and `output`: nothing is loaded or run to find them out"
         raise invalid(f"There is no {name}", expected=expected, found="none", remedy=if_missing)
     try:
-        return text_format.Parse(path.read_text(encoding="utf-8"), model_config_pb2.ModelConfig())
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+        # A comment may be in any encoding, as it may for Triton; no field takes what is not UTF-8.
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        return text_format.Parse(text, model_config_pb2.ModelConfig())
+    except (text_format.ParseError, UnicodeError) as error:
         raise invalid(
             f"{name} cannot be read",
             expected="a text of Triton's ModelConfig",

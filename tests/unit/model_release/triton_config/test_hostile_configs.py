@@ -47,6 +47,14 @@ def test_a_text_that_cannot_be_read_is_refused(content: bytes) -> None:
         from_pbtxt(content)
 
 
+def test_a_comment_may_be_in_any_encoding() -> None:
+    """Triton's parser skips comments whatever their bytes are; a name must be UTF-8, and the error is text."""
+    assert from_pbtxt(b'# gr\xfc\xdfe\nname: "ranker" # \xff\n') == {"name": "ranker"}
+    with pytest.raises(ModelInvalidError, match=r"config\.pbtxt cannot be read") as refused:
+        from_pbtxt(b'name: "gr\xfc\xdfe"')
+    str(refused.value).encode()
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [

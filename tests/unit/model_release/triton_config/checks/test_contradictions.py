@@ -55,8 +55,14 @@ _WARMUP = {"data_type": "TYPE_FP32", "dims": [4], "zero_data": True}
             "dynamic_batching.default_priority_level",
         ),
         (
-            {"dynamic_batching": {"priority_queue_policy": {"1": {}}}},
-            "dynamic_batching.priority_queue_policy[1]",
+            {
+                "dynamic_batching": {
+                    "priority_levels": 1,
+                    "default_priority_level": 1,
+                    "priority_queue_policy": {"2": {}},
+                }
+            },
+            "dynamic_batching.priority_queue_policy[2]",
         ),
         (
             {"response_cache": {"enable": True}, "model_transaction_policy": {"decoupled": True}},
