@@ -156,7 +156,8 @@ def same_version_only() -> Iterator[None]:
 def main(argv: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
     options = arguments(argv)
-    return run_onnx_converter(options, convert, (*PACKAGES, *LIBRARIES[options.library].packages))
+    packages = (*PACKAGES, *LIBRARIES[options.library].packages)
+    return run_onnx_converter(options, convert, packages, by_library=True)
 
 
 if __name__ == "__main__":

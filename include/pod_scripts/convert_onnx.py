@@ -15,6 +15,7 @@ import argparse
 from typing import Any
 
 from slipway_pod.conversion.frame import converter_parser, run_onnx_converter
+from slipway_pod.conversion.onnx_source import fetch_onnx
 from slipway_pod.conversion.precision import (
     PRECISIONS,
     check_precision,
@@ -25,6 +26,9 @@ from slipway_pod.conversion.reference import keep_onnx_reference
 from slipway_pod.conversion.rewrite import rewrite
 from slipway_pod.conversion.run import Run
 
+SOURCE_FILE = "source.onnx"
+# The ONNX Runtime backend of Triton has no such type between a client and a model.
+NOT_CARRIED = ("BF16",)
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxslim")
 
 
@@ -39,15 +43,20 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def convert(run: Run) -> dict[str, Any]:
     """Make `model.onnx` and the reference of the source; return its part of the result."""
-    path = run.fetch(run.options.source, "source.onnx")
+    path = fetch_onnx(run, SOURCE_FILE)
     fetch_calibration(run)
-    run.tool("check", lambda: keep_onnx_reference(run, path))
-    return rewrite(run, path)
+    _, effect = run.tool("check", lambda: keep_onnx_reference(run, path, not_carried=NOT_CARRIED))
+    return {"optimisation": effect, **rewrite(run, path)}
+
+
+def again(run: Run) -> dict[str, Any]:
+    """Make `model.onnx` once more, without the passes that nobody has asked for."""
+    return rewrite(run, run.folder / SOURCE_FILE, plainly=True)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    return run_onnx_converter(arguments(argv), convert, PACKAGES)
+    return run_onnx_converter(arguments(argv), convert, PACKAGES, plainly=again)
 
 
 if __name__ == "__main__":

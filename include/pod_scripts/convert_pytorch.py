@@ -46,6 +46,7 @@ from slipway_pod.models.tensors import Signature
 from slipway_pod.program.arguments import json_object, names, s3_url
 from slipway_pod.program.progress import say
 
+EXPORTED_FILE = "exported.onnx"
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "onnxslim", "torch")
 # The lowest that torch's own exporter writes; the exporter for TorchScript knows it too.
 OPSET = 18
@@ -95,7 +96,7 @@ def convert(run: Run) -> dict[str, Any]:
         run.fetch(options.module_file, "module.py")
     fetch_calibration(run)
     made = run.tool("convert", lambda: convert_loaded(run, path))
-    return {**made, **rewrite(run, run.folder / "exported.onnx")}
+    return {**made, **rewrite(run, run.folder / EXPORTED_FILE)}
 
 
 def require_trust(options: argparse.Namespace) -> None:
@@ -127,7 +128,7 @@ def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
     forward = model.module() if run.options.format == "export" else model
     with torch.inference_mode():
         sample = answers_of(forward, {name: array[:2] for name, array in golden.items()}, run.options.outputs)
-    target = run.folder / "exported.onnx"
+    target = run.folder / EXPORTED_FILE
     try:
         export(model, run.options.format, golden, list(sample), target)
     except Exception as error:
@@ -301,9 +302,14 @@ def answers_of(forward: Any, rows: Mapping[str, Any], outputs: Sequence[str]) ->
     return {str(name): value.numpy() for name, value in zip(outputs or default, values, strict=True)}
 
 
+def again(run: Run) -> dict[str, Any]:
+    """Make `model.onnx` once more, without the passes that nobody has asked for."""
+    return rewrite(run, run.folder / EXPORTED_FILE, plainly=True)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    return run_onnx_converter(arguments(argv), convert, PACKAGES)
+    return run_onnx_converter(arguments(argv), convert, PACKAGES, by_library=True, plainly=again)
 
 
 if __name__ == "__main__":

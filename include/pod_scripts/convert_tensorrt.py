@@ -25,9 +25,15 @@ from typing import Any
 from slipway_pod.conversion import calibration
 from slipway_pod.conversion.frame import converter_parser, hand_over, run_converter
 from slipway_pod.conversion.gpu import Gpu, read_gpu, timing_cache_url
+from slipway_pod.conversion.onnx_source import fetch_onnx
 from slipway_pod.conversion.precision import PRECISIONS
 from slipway_pod.conversion.profiles import Profile, choose_profiles, profile
-from slipway_pod.conversion.reference import compare_with_reference, keep_onnx_reference, read_golden_of
+from slipway_pod.conversion.reference import (
+    UNOPTIMISED,
+    compare_with_reference,
+    keep_onnx_reference,
+    read_golden_of,
+)
 from slipway_pod.conversion.run import CALIBRATION_FILE, GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.answers import answer_all, rows_of_a_request
@@ -294,9 +300,9 @@ def open_engine(path: Path, profiles: Sequence[Profile]) -> Iterator[Engine]:
         runner.deactivate()
 
 
-def keep_source_answers(run: Run) -> Signature:
-    """Check the source, keep what it answers, and tell its signature."""
-    signature = keep_onnx_reference(run, run.folder / SOURCE_FILE)
+def keep_source_answers(run: Run) -> tuple[Signature, dict[str, Any]]:
+    """Check the source, keep what it answers without any optimisation, and return its signature and their effect."""
+    signature, effect = keep_onnx_reference(run, run.folder / SOURCE_FILE, optimised=False)
     strange = [t for t in (*signature.inputs, *signature.outputs) if t.datatype in NOT_CARRIED]
     if strange:
         raise PodError(
@@ -306,7 +312,7 @@ def keep_source_answers(run: Run) -> Signature:
             found=strange[0].datatype,
             remedy="cast it in the model, or keep the model as ONNX (conversion.target: onnx)",
         )
-    return signature
+    return signature, effect
 
 
 def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, Any]:
@@ -315,7 +321,7 @@ def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) 
     with open_engine(run.folder / ENGINE_FILE, profiles) as engine:
         answers = answer_all(engine, signature, golden, "the engine")
         latency = measure_latency(engine, signature, golden, "TensorRT on the conversion pod's GPU")
-    return {"parity": compare_with_reference(run, answers), "latency": latency}
+    return {"parity": compare_with_reference(run, answers, UNOPTIMISED), "latency": latency}
 
 
 # ---------------------------------------------------------------- the run
@@ -327,9 +333,9 @@ def convert(run: Run, result: dict[str, Any]) -> None:
     machine = result["engine"] = describe_machine(run, gpu)
     about = f"{gpu.name}, compute capability {gpu.compute_capability}, TensorRT {machine['tensorrt']}"
     say("machine", about)
-    run.fetch(run.options.source, SOURCE_FILE)
+    fetch_onnx(run, SOURCE_FILE)
     run.fetch(run.options.golden, GOLDEN_FILE)
-    signature = run.tool("check", lambda: keep_source_answers(run))
+    signature, result["optimisation"] = run.tool("check", lambda: keep_source_answers(run))
     result["signature"] = signature.to_json()
     profiles = result["profiles"] = choose_profiles(run.options, signature)
     result.update(build(run, gpu, machine["tensorrt"], signature, profiles))

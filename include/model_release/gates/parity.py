@@ -26,7 +26,7 @@ class OutputParity(BaseModel):
     shapes); `mismatched_rows` counts the rows that `measure` calls off; `worst` shows a few of them.
     `within_share` is the share of rows within the tolerance; `cosine_min` the least similarity of two rows,
     `top_1_agreement` and `top_k_agreement` the share of rows with the same best classes: null for outputs
-    that are no vectors of fractions.
+    that are no vectors of fractions. `compared` says whether both models ran with ONNX Runtime's optimisations.
     """
 
     # JSON has no infinity: the converters write it as text, and so does this class.
@@ -45,6 +45,7 @@ class OutputParity(BaseModel):
     top_k: int | None = None
     top_k_agreement: float | None = None
     worst: tuple[dict[str, JsonValue], ...] = ()
+    compared: str | None = None
 
 
 def parse_parity(value: object) -> list[OutputParity]:
@@ -72,6 +73,7 @@ def require_parity(
     *,
     answered: Iterable[str] = (),
     rules: ParityRules | None = None,
+    precision: str = "fp32",
 ) -> None:
     """Raise ParityRefusedError, which names each output and its largest difference, unless all pass.
 
@@ -79,6 +81,7 @@ def require_parity(
 
     :param answered: the names of all outputs of the converted model.
     :param rules: the release file's, against which the rows are counted once more; None: the converter's word decides.
+    :param precision: of the converted model: where it was lowered, a higher one is a remedy.
     """
     compared = {output.output for output in outputs if output.rows}
     failed = [
@@ -93,8 +96,38 @@ def require_parity(
         f"the converted model {model} does not answer as its source does",
         expected="every output within the tolerances, over the whole golden set",
         found="; ".join(failed) or "no output was compared",
-        remedy="Use a higher precision, or widen `conversion.parity` in the release file if it is harmless.",
+        remedy=("Use a higher precision, or widen" if precision != "fp32" else "Widen")
+        + " `conversion.parity` in the release file if it is harmless.",
     )
+
+
+def optimisation_in_words(effect: object) -> str:
+    """Return what ONNX Runtime's own optimisations do to the answers; empty where nothing changes or was measured.
+
+    :param effect: the `optimisation` of a conversion's result.json, whatever it holds.
+    """
+    try:
+        read = _Effect.model_validate_json(json.dumps(effect))
+    except (ValidationError, TypeError, ValueError, RecursionError):
+        return ""
+    changed = [
+        f"`{one.output}` by up to {number(one.max_abs_diff)}" for one in read.outputs if one.max_abs_diff
+    ]
+    return (
+        f"ONNX Runtime's optimisations alone change the answers of {read.of}: {', '.join(changed)}"
+        if changed
+        else ""
+    )
+
+
+class _ChangedOutput(BaseModel):
+    output: str
+    max_abs_diff: float | None = None
+
+
+class _Effect(BaseModel):
+    of: str
+    outputs: tuple[_ChangedOutput, ...]
 
 
 def worst_figures(outputs: Iterable[OutputParity]) -> list[dict[str, Any]]:

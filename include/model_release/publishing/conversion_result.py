@@ -13,7 +13,7 @@ from include.model_release.errors import ModelInvalidError
 from include.model_release.publishing.engine import EngineBuild, engine_of
 from include.model_release.publishing.manifest import SIZE_LIMIT_BYTES, FileEntry, HubSource
 from include.model_release.publishing.publication import PartsDigest
-from include.model_release.tensors import ModelSignature
+from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.tensors import differences as signature_differences
 from include.model_release.triton_config.checks.contradictions import EngineProfile, contradictions
 from include.model_release.value_types import RelativePath, Sha256
@@ -62,6 +62,7 @@ class _Result(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     signature: ModelSignature
+    overridable: tuple[TensorSpec, ...] = ()
     tools: dict[str, str] = {}
     profiles: tuple[_Profile, ...] = ()
     model: _SingleFile | None = None
@@ -78,7 +79,8 @@ class Converted:
     `config_texts` has the config.pbtxt of each model that brought one; it is empty for a model whose
     configuration is made from the release file. `engine` and `profiles` are those of a TensorRT engine.
     `parts` says how S3 knows a file that was written in parts; `inputs` are the objects that the converter has
-    read, by their address, as they were then; `hub` is what came from elsewhere.
+    read, by their address, as they were then; `hub` is what came from elsewhere; `overridable` are the model's
+    initializers that a request may replace.
     """
 
     files: dict[str, FileEntry]
@@ -91,6 +93,7 @@ class Converted:
     hub: HubSource | None = None
     engine: EngineBuild | None = None
     profiles: tuple[EngineProfile, ...] = ()
+    overridable: tuple[TensorSpec, ...] = ()
 
 
 def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Converted:
@@ -108,7 +111,8 @@ def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Conv
         made = _of_one_file(read, read.model, f"{model}/{version}/")
     else:
         made = _of_repository(read, read.repository, model)
-    return replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs, hub=read.hub)
+    made = replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs, hub=read.hub)
+    return replace(made, overridable=read.overridable)
 
 
 def converted_signature(result: Mapping[str, Any]) -> ModelSignature:

@@ -24,6 +24,7 @@ from include.model_release.triton_config.checks.contradictions import (
     require_consistent,
     require_named,
 )
+from include.model_release.triton_config.checks.onnxruntime import is_onnxruntime
 from include.model_release.triton_config.files import platform_of
 from include.model_release.triton_config.options import (
     Config,
@@ -238,9 +239,24 @@ def _tensors(serving: Serving, config: Mapping[str, Any], signature: ModelSignat
     fields: Config = {}
     if not config.get("input"):
         fields["input"] = [_tensor(tensor, size) for tensor in signature.inputs if tensor.name not in fed]
+    if is_onnxruntime(config) and config.get("output"):
+        fields["output"] = [_exact(entry, signature, size) for entry in config["output"]]
     if not config.get("output"):
         fields["output"] = [_tensor(tensor, size) for tensor in signature.outputs if tensor.name not in kept]
     return fields
+
+
+def _exact(entry: Mapping[str, Any], signature: ModelSignature, max_batch_size: int) -> Config:
+    """Return an output with the model's own size where it says -1 for one that the model fixes.
+
+    The ONNX Runtime backend takes nothing else, and derives more sizes than the model's file states.
+    """
+    tensor, dims = signature.output(str(entry.get("name"))), entry.get("dims") or ()
+    own = () if tensor is None else tensor.shape[1 if max_batch_size else 0 :]
+    if entry.get("reshape") is not None or len(own) != len(dims):
+        return dict(entry)
+    sizes = [theirs if int(ours) == -1 else int(ours) for ours, theirs in zip(dims, own, strict=True)]
+    return {**entry, "dims": sizes}
 
 
 def _fed_by_triton(serving: Serving, config: Mapping[str, Any]) -> tuple[set[str], set[str]]:

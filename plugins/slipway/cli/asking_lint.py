@@ -12,22 +12,29 @@ from include.model_release.gates.validation.npz import SIZE_LIMIT_BYTES, read_ar
 from include.model_release.gates.validation.scores import require_output
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.tensors import ModelSignature
+from slipway.cli.checking.config_file import lint_config
 
 
 @dataclass(frozen=True)
 class Askable:
-    """What was found: how each input's rows are taken, and what cannot be told from these files."""
+    """What was found: how rows are taken, what fits the configuration, and what these files do not tell."""
 
     rows_taken: str = ""
     not_told: str = ""
+    configuration: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values that JSON has."""
-        return {"rows_taken": self.rows_taken or None, "not_told": self.not_told or None}
+        return {
+            "rows_taken": self.rows_taken or None,
+            "not_told": self.not_told or None,
+            "configuration": self.configuration or None,
+        }
 
     def told(self) -> list[str]:
         """Return it in lines."""
         lines = [f"the golden set can be asked: {self.rows_taken}"] if self.rows_taken else []
+        lines += [self.configuration] if self.configuration else []
         return [*lines, *([f"not told: {self.not_told}"] if self.not_told else [])]
 
 
@@ -38,14 +45,17 @@ def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> 
     :param golden: the golden set.
     :raises GoldenSetError: it cannot be asked; the reason is named.
     :raises SpecError: the model has no output of the name that the release file gives.
+    :raises ModelInvalidError: the model, the release file's `serving` and the config.pbtxt beside it do not fit.
     :raises CommandError: the model's file cannot be read.
     """
+    arrays = None if golden is None else _arrays(golden)
+    configuration = "" if model is None else lint_config(spec, model, arrays)
     signature = _signature(spec, model)
     if signature is not None:
         for output in spec.validation.outputs:
             require_output(signature, output)
-    rows_taken = "" if golden is None else require_askable(spec, _arrays(golden), signature)
-    return Askable(rows_taken, _not_told(spec, model, signature))
+    rows_taken = "" if arrays is None else require_askable(spec, arrays, signature)
+    return Askable(rows_taken, _not_told(spec, model, signature), configuration)
 
 
 def _signature(spec: ReleaseSpec, model: Path | None) -> ModelSignature | None:

@@ -15,7 +15,7 @@ from include.model_release.errors import (
     TimedOutError,
     UserError,
 )
-from include.model_release.gates.parity import parse_parity, require_parity
+from include.model_release.gates.parity import optimisation_in_words, parse_parity, require_parity
 from include.model_release.publishing.conversion_result import converted_signature
 from include.model_release.publishing.variants import (
     ONLY,
@@ -99,6 +99,9 @@ class ConvertModelOperator(ReleasePodOperator):
         conversion = release_run.spec.conversion
         if not conversion.compares:
             return
+        told = optimisation_in_words(result.get("optimisation"))
+        if told:
+            self.log.info("%s; that is no part of the conversion's parity.", told)
         try:
             answered = [tensor.name for tensor in converted_signature(result).outputs]
             require_parity(
@@ -106,10 +109,11 @@ class ConvertModelOperator(ReleasePodOperator):
                 release_run.model,
                 answered=answered,
                 rules=getattr(conversion, "parity", None),
+                precision=str(getattr(conversion, "precision", "fp32")),
             )
         except SlipwayError as error:
-            told = {**result, "outcome": "refused", "error": error.to_dict()}
-            self.store.write_json(evidence_key(release_run), told)
+            refused = {**result, "outcome": "refused", "error": error.to_dict()}
+            self.store.write_json(evidence_key(release_run), refused)
             raise
 
 

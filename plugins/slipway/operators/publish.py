@@ -204,6 +204,7 @@ class PublishModelOperator(ReleaseOperator):
             profiles=converted.profiles,
             golden=golden,
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
+            overridable=converted.overridable,
         )
         require_no_sequences(configs)
         warmup = (
@@ -281,6 +282,10 @@ class PublishModelOperator(ReleaseOperator):
             below = self.store.entries(paths.incoming + source.location)
             found = {entry.key.removeprefix(paths.incoming) for entry in below}
             names |= {name for name in found if is_source_file(name)}
+        else:
+            # Weights beside a model of one file, which nobody has listed.
+            root = self.store.uri(paths.incoming)
+            names |= {uri.removeprefix(root) for uri in read if uri.startswith(root)}
         keys = {name: paths.incoming + name for name in names}
         sources = {
             name: StoredSource(key, measured=read.get(self.store.uri(key))) for name, key in keys.items()

@@ -14,20 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from include.model_release.gates.parity import parse_parity
 from include.sandbox.host.ports import free_port
-from tests.support.pods.onnx_models import RANDOM, ROWS, classifier, constant, model_of, tensor
+from tests.support.pods.onnx_models import RANDOM, ROWS, classifier, model_of, normalised_convolution, tensor
 from tests.support.pods.support import ObjectStore, Pod, PodRun
-
-
-def normalised_convolution() -> bytes:
-    """A convolution and a batch normalisation, which the optimiser folds into one: the last bits change."""
-    nodes = [
-        helper.make_node("Conv", ["X", "W"], ["convolved"], kernel_shape=[3, 3]),
-        helper.make_node("BatchNormalization", ["convolved", "scale", "bias", "mean", "variance"], ["Y"]),
-    ]
-    vectors = [constant(name, 8, scale=3.0) for name in ("scale", "bias", "mean", "variance")]
-    return model_of(
-        nodes, [tensor("X", 3, 8, 8)], [tensor("Y", 8, 6, 6)], [constant("W", 8, 3, 3, 3), *vectors]
-    )
 
 
 def noisy() -> bytes:
@@ -236,11 +224,13 @@ def test_missing_objects(onnx_pod: Pod, store: ObjectStore, source: str, golden:
 
 def test_parity_refusal(onnx_pod: Pod, store: ObjectStore, prefix: str) -> None:
     """Differences beyond the tolerance refuse the model, show the worst rows, and store no model."""
+    half = ("--precision", "fp16")
     url = store.put(f"{prefix}-in/model.onnx", normalised_convolution())
     rows = RANDOM.random((20, 3, 8, 8)).astype(np.float32)
     golden = store.put_arrays(f"{prefix}-in/golden.npz", X=rows)
-    run = convert(onnx_pod, url, golden, prefix, "--abs-tolerance", "0", "--rel-tolerance", "0")
+    run = convert(onnx_pod, url, golden, prefix, *half, "--abs-tolerance", "0", "--rel-tolerance", "0")
     assert run.exit_code == 4
+    assert "use a higher precision" in run.error["remedy"]
     assert run.error["kind"] == "ParityRefusedError"
     assert run.result is not None
     assert run.result["outcome"] == "refused"

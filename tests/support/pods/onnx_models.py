@@ -37,3 +37,15 @@ def classifier() -> bytes:
     ]
     outputs = [tensor("probabilities", 3), tensor("label", kind=TensorProto.INT64)]
     return model_of(nodes, [tensor("X", 4)], outputs, [constant("W", 4, 3)])
+
+
+def normalised_convolution() -> bytes:
+    """A convolution and a batch normalisation, which the optimiser folds into one: the last bits change."""
+    nodes = [
+        helper.make_node("Conv", ["X", "W"], ["convolved"], kernel_shape=[3, 3]),
+        helper.make_node("BatchNormalization", ["convolved", "scale", "bias", "mean", "variance"], ["Y"]),
+    ]
+    vectors = [constant(name, 8, scale=3.0) for name in ("scale", "bias", "mean", "variance")]
+    return model_of(
+        nodes, [tensor("X", 3, 8, 8)], [tensor("Y", 8, 6, 6)], [constant("W", 8, 3, 3, 3), *vectors]
+    )

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.conversion.reference import examine
+from slipway_pod.conversion.optimisation import effect_in_words
+from slipway_pod.conversion.reference import all_pass, examine
+from slipway_pod.conversion.rewrite import OPTIONAL
 from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
 from slipway_pod.models.rows import add_row_axis_argument
 from slipway_pod.parity.outputs import require_parity
@@ -61,14 +63,30 @@ def run_converter(
 
 
 def run_onnx_converter(
-    options: argparse.Namespace, make: Callable[[Run], Result], packages: Iterable[str]
+    options: argparse.Namespace,
+    make: Callable[[Run], Result],
+    packages: Iterable[str],
+    *,
+    by_library: bool = False,
+    plainly: Callable[[Run], Result] | None = None,
 ) -> int:
-    """Run a converter whose `make` leaves `model.onnx` and the reference, and return its part of the result."""
+    """Run a converter whose `make` leaves `model.onnx` and the reference, and return its part of the result.
+
+    :param by_library: the reference is what the source's own library answers; see `examine`.
+    :param plainly: makes `model.onnx` again, without the passes that nobody has asked for.
+    """
 
     def convert(run: Run, result: Result) -> None:
         run.fetch(options.golden, GOLDEN_FILE)
         result.update(make(run))
-        result.update(run.tool("compare", lambda: examine(run)))
+        result.update(run.tool("compare", lambda: examine(run, by_library=by_library)))
+        applied = any(
+            one["outcome"] == "applied" for one in result.get("passes", ()) if one["name"] in OPTIONAL
+        )
+        if plainly is not None and applied and not all_pass(result["parity"]):
+            say("parity", f"not alike: made again without {' and '.join(OPTIONAL)}")
+            result.update(plainly(run))
+            result.update(run.tool("compare", lambda: examine(run, by_library=by_library)))
         hand_over(run, result, run.folder / MODEL_FILE)
 
     return run_converter(options, convert, packages)
@@ -76,7 +94,7 @@ def run_onnx_converter(
 
 def hand_over(run: Run, result: Result, model: Path) -> None:
     """Upload the model, if it answers as its source does; its parity table is in the result."""
-    require_parity(result["parity"], run.options)
+    require_parity(result["parity"], run.options, effect_in_words(result.get("optimisation")))
     say("parity", f"{result['parity'][0]['rows']} rows alike in {len(result['parity'])} outputs")
     result["model"] = run.put(model)
     result["files"] = [result["model"]]

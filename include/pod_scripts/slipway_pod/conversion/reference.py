@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.conversion.optimisation import measured_effect
 from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, REFERENCE_FILE, Run
 from slipway_pod.errors import PodError
 from slipway_pod.models.answers import BATCH_ROWS, answer_all
 from slipway_pod.models.golden import read_arrays, read_golden
 from slipway_pod.models.latency import measure_latency
-from slipway_pod.models.onnx_files import load_checked, open_session, read_signature
+from slipway_pod.models.onnx_files import load_checked, open_session, read_overridable, read_signature
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature
 from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import Rule, rule_for
 from slipway_pod.program.progress import say
+
+SOURCE = "the source model"
+# How source and conversion were run when they were compared.
+OPTIMISED, UNOPTIMISED = "optimised", "unoptimised"
 
 
 def read_golden_of(run: Run, signature: Signature) -> GoldenRows:
@@ -59,23 +64,52 @@ def keep_reference(
     return answers
 
 
-def keep_onnx_reference(run: Run, path: Path) -> Signature:
-    """Check an ONNX source, keep what it answers with every optimisation off, and tell its signature."""
+def keep_onnx_reference(
+    run: Run, path: Path, *, optimised: bool = True, not_carried: Collection[str] = ()
+) -> tuple[Signature, dict[str, Any]]:
+    """Check an ONNX source and keep what it answers; return its signature and the effect of optimisations on it.
+
+    :param optimised: keep what it answers with every optimisation on, as a server runs it, or with all of them off.
+    :param not_carried: datatypes that the server has not between a client and the model.
+    """
     name = run.options.source
     model = load_checked(path, name)
-    session = open_session(path, name, optimise=False)
-    signature = read_signature(session)
+    signature = read_signature(open_session(path, name, optimise=False))
     say("check", f"{len(model.graph.node)} nodes, {path.stat().st_size} bytes, valid")
+    del model
+    require_carried(name, signature, not_carried)
     golden = read_golden_of(run, signature)
-    answers = keep_reference(
-        run, golden, lambda rows: answer_all(session, signature, rows, "the source model")
-    )
-    return with_known_ranks(signature, answers)
+    # One session for all its answers: in a new one a random operator begins anew, and repeats itself.
+    session = open_session(path, name, optimise=optimised)
+    answers = keep_reference(run, golden, lambda rows: answer_all(session, signature, rows, SOURCE))
+
+    def otherwise() -> dict[str, Any]:
+        return answer_all(open_session(path, name, optimise=not optimised), signature, golden, SOURCE)
+
+    effect = measured_effect(run, SOURCE, answers, otherwise, optimised=optimised)
+    return with_known_ranks(signature, answers), effect
 
 
-def compare_with_reference(run: Run, answers: Mapping[str, Any]) -> list[dict[str, Any]]:
+def require_carried(name: str, signature: Signature, not_carried: Collection[str]) -> None:
+    """Raise PodError (ModelInvalidError) for an input or output of a type that the server does not carry."""
+    for tensor in (*signature.inputs, *signature.outputs):
+        if tensor.datatype in not_carried:
+            raise PodError(
+                "ModelInvalidError",
+                f"Triton's ONNX Runtime backend cannot carry {tensor.name!r} of {name}",
+                expected="FP32 or FP16 between clients and the model",
+                found=tensor.datatype,
+                remedy=f"export the model with a Cast at {tensor.name!r}, so that only its inside computes in "
+                f"{tensor.datatype}",
+            )
+
+
+def compare_with_reference(
+    run: Run, answers: Mapping[str, Any], compared: str = OPTIMISED
+) -> list[dict[str, Any]]:
     """Return the parity table of what the converted model answers.
 
+    :param compared: how the two were run, for the table.
     :raises PodError: of kind UserError.
     """
     reference = read_arrays(run.folder / REFERENCE_FILE, "the reference")
@@ -85,24 +119,50 @@ def compare_with_reference(run: Run, answers: Mapping[str, Any]) -> list[dict[st
         remedy = "correct the names in the release file"
         raise PodError("UserError", what, expected=f"some of {', '.join(reference)}", remedy=remedy)
     return [
-        compare_output(output, reference[output], answers[output], rule_for(output, run.options))
+        {
+            **compare_output(output, reference[output], answers[output], rule_for(output, run.options)),
+            "compared": compared,
+        }
         for output in reference
     ]
 
 
-def examine(run: Run) -> dict[str, Any]:
-    """Compare `model.onnx` with the reference, over the golden set: signature, parity table, latency."""
+def examine(run: Run, *, by_library: bool = False) -> dict[str, Any]:
+    """Compare `model.onnx` with the reference, over the golden set: signature, parity table, latency.
+
+    :param by_library: the reference is what the source's own library answers, which has no such optimisations. Then a
+        model in full precision is like its source if it answers alike with its own switched off.
+    """
     path, name = run.folder / MODEL_FILE, "the converted model"
     load_checked(path, name)
     session = open_session(path, name, optimise=True)
     signature = read_signature(session)
     golden = read_golden_of(run, signature)
     answers = answer_all(session, signature, golden, name)
-    return {
+    found: dict[str, Any] = {
         "signature": with_known_ranks(signature, answers).to_json(),
+        "overridable": [tensor.to_json() for tensor in read_overridable(session)],
         "parity": compare_with_reference(run, answers),
         "latency": measure_latency(session, signature, golden, "on the conversion pod's CPU"),
     }
+    if by_library:
+        del session
+        off: dict[str, Any] = {}
+
+        def answered() -> dict[str, Any]:
+            off.update(answer_all(open_session(path, name, optimise=False), signature, golden, name))
+            return off
+
+        found["optimisation"] = measured_effect(run, name, answers, answered, optimised=True)
+        if off and run.options.precision == "fp32" and not all_pass(found["parity"]):
+            like_with_like = compare_with_reference(run, off, UNOPTIMISED)
+            found["parity"] = like_with_like if all_pass(like_with_like) else found["parity"]
+    return found
+
+
+def all_pass(parity: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether every output of a parity table passes."""
+    return all(entry["pass"] for entry in parity)
 
 
 def with_known_ranks(signature: Signature, answers: Mapping[str, Any]) -> Signature:

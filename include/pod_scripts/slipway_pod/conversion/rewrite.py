@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from slipway_pod.models.onnx_files import (
     keep_opset_imports,
     load_checked,
     open_session,
+    read_overridable,
     read_signature,
     save,
     used_domains,
@@ -23,9 +25,16 @@ from slipway_pod.models.onnx_files import (
 from slipway_pod.models.tensors import Signature, Tensor
 from slipway_pod.program.progress import say
 
+# Passes that nobody has asked for: the model is no worse without them.
+OPTIONAL = ("simplify", "optimise")
+# A model with more of them was exported with all of its weights as inputs, which nobody means to send.
+MOST_OVERRIDABLE = 16
 
-def rewrite(run: Run, path: Path) -> dict[str, Any]:
+
+def rewrite(run: Run, path: Path, *, plainly: bool = False) -> dict[str, Any]:
     """Make `model.onnx` of a checked model: simplified, optimised, in the wanted precision.
+
+    :param plainly: neither simplified nor optimised, since with these it has answered otherwise than its source.
 
     A simplifier or optimiser that fails is left out and says why: the model is no worse for it, and half of
     the time that is left stays for what follows. The precision was asked for: it is reached, or the run fails.
@@ -40,7 +49,11 @@ def rewrite(run: Run, path: Path) -> dict[str, Any]:
         )
         passes.append({"name": "scalars", "outcome": "applied"})
         path = target
-    for name, act in (("simplify", simplify), ("optimise", optimise)):
+    for name, act in zip(OPTIONAL, (simplify, optimise), strict=True):
+        if plainly:
+            reason = "the model that was made with it answered otherwise than its source"
+            passes.append({"name": name, "outcome": "left out", "reason": reason})
+            continue
         target = run.folder / f"{name}.onnx"
         try:
             counts = run.tool(name, partial(apply, act, run, path, target, name), share_of_time=0.5)
@@ -58,7 +71,8 @@ def rewrite(run: Run, path: Path) -> dict[str, Any]:
         lower = partial(apply, to_fp16 if half else to_int8, run, path, target, name)
         passes.append({"name": name, "outcome": "applied", **run.tool(name, lower)})
         path = target
-    path.replace(run.folder / MODEL_FILE)
+    # The source stays where it is, to be made anew.
+    shutil.copyfile(path, run.folder / MODEL_FILE)
     return {"passes": passes}
 
 
@@ -67,7 +81,8 @@ def apply(
 ) -> dict[str, Any]:
     """Run one pass from file to file, and check its result."""
     before = load_checked(source, f"the model before {name}")
-    signature = read_signature(open_session(source, f"the model before {name}", optimise=False))
+    session = open_session(source, f"the model before {name}", optimise=False)
+    signature, own = read_signature(session), [one.name for one in read_overridable(session)]
     try:
         act(run, source, target)
     except PodError:
@@ -82,8 +97,20 @@ def apply(
     after = load_checked(target, f"the model after {name}")
     session = open_session(target, f"the model after {name}", optimise=False)
     require_same_signature(name, signature, read_signature(session))
+    if name in OPTIONAL and len(own) <= MOST_OVERRIDABLE:
+        require_overridable(name, own, [one.name for one in read_overridable(session)])
     say(name, f"{len(before.graph.node)} nodes before, {len(after.graph.node)} after")
     return {"nodes_before": len(before.graph.node), "nodes_after": len(after.graph.node)}
+
+
+def require_overridable(name: str, before: list[str], after: list[str]) -> None:
+    """Raise PodError when a pass took away an initializer that a request may replace: clients may be offered it."""
+    lost = sorted(set(before) - set(after))
+    if lost:
+        what = f"{name} took away what a request may replace"
+        raise PodError(
+            "ModelInvalidError", what, expected=", ".join(before), found=f"without {', '.join(lost)}"
+        )
 
 
 def require_same_signature(name: str, before: Signature, after: Signature) -> None:

@@ -62,16 +62,22 @@ def read_signature(session: Any) -> Signature:
     :raises PodError: of kind ModelInvalidError, for what is no plain tensor.
     """
 
-    def tensor(argument: Any) -> Tensor:
-        datatype = DATATYPES.get(argument.type.removeprefix("tensor(").removesuffix(")"))
-        if datatype is None:
-            what = f"The model's {argument.name!r} is not a tensor that Triton can carry"
-            remedy = "export the model with plain tensors (for scikit-learn: options={'zipmap': False})"
-            raise PodError("ModelInvalidError", what, found=argument.type, remedy=remedy)
-        sizes = (size if isinstance(size, int) and size >= 0 else -1 for size in argument.shape)
-        return Tensor(argument.name, datatype, tuple(sizes))
+    return Signature(tuple(map(_tensor, session.get_inputs())), tuple(map(_tensor, session.get_outputs())))
 
-    return Signature(tuple(map(tensor, session.get_inputs())), tuple(map(tensor, session.get_outputs())))
+
+def read_overridable(session: Any) -> list[Tensor]:
+    """Return the initializers that a request may replace: those that are also inputs of the graph."""
+    return [_tensor(one) for one in session.get_overridable_initializers()]
+
+
+def _tensor(argument: Any) -> Tensor:
+    datatype = DATATYPES.get(argument.type.removeprefix("tensor(").removesuffix(")"))
+    if datatype is None:
+        what = f"The model's {argument.name!r} is not a tensor that Triton can carry"
+        remedy = "export the model with plain tensors (for scikit-learn: options={'zipmap': False})"
+        raise PodError("ModelInvalidError", what, found=argument.type, remedy=remedy)
+    sizes = (size if isinstance(size, int) and size >= 0 else -1 for size in argument.shape)
+    return Tensor(argument.name, datatype, tuple(sizes))
 
 
 def used_domains(graph: Any) -> set[str]:

@@ -113,8 +113,11 @@ def plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Raise PodError (ParityRefusedError), which names the worst rows, unless every output passes."""
+def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace, beside: str = "") -> None:
+    """Raise PodError (ParityRefusedError), which names the worst rows, unless every output passes.
+
+    :param beside: what else changes the answers and is no part of the conversion, in words.
+    """
     failed = [entry for entry in parity if not entry["pass"]]
     if not failed:
         return
@@ -132,6 +135,8 @@ def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace) ->
         rows = (f"row {row['row']}: expected {row['source']}, found {row['converted']}" for row in worst)
         found.append(f"{output}: {counts} ({'; '.join(rows)})")
     what = "The converted model does not answer as its source does"
-    remedy = "look at the worst rows; use a higher precision, or widen conversion.parity if it is harmless"
-    texts = {"expected": "; ".join(expected), "found": "; ".join(found)}
+    # In full precision there is none that is higher.
+    lowered = "" if options.precision == "fp32" else "use a higher precision, or "
+    remedy = f"look at the worst rows; {lowered}widen conversion.parity if it is harmless"
+    texts = {"expected": "; ".join(expected), "found": "; ".join([*found, *filter(None, (beside,))])}
     raise PodError("ParityRefusedError", what, **texts, remedy=remedy)

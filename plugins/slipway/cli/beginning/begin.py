@@ -14,6 +14,7 @@ from include.model_release.tensors import ModelSignature
 from slipway.cli.beginning import golden as golden_set
 from slipway.cli.beginning.release_text import release_text
 from slipway.cli.beginning.signature import Answers, guess_answers, read_signature
+from slipway.cli.checking.onnx_file import require_servable
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
 
@@ -104,6 +105,7 @@ def begin(
     if not force:
         _require_free(release_path, golden)
     signature = read_signature(onnx)
+    require_servable(onnx)
     answers = guess_answers(signature)
     label = golden_set.label_name(signature)
     try:

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import ModelInvalidError, ParityRefusedError
-from include.model_release.gates.parity import parse_parity, require_parity, worst_figures
+from include.model_release.gates.parity import (
+    optimisation_in_words,
+    parse_parity,
+    require_parity,
+    worst_figures,
+)
 from include.model_release.spec.conversion.parity import ParityRule, ParityRules
 
 ENTRY: dict[str, Any] = {
@@ -25,6 +30,7 @@ ENTRY: dict[str, Any] = {
     "top_k": 3,
     "top_k_agreement": 0.995,
     "worst": [],
+    "compared": "optimised",
 }
 
 
@@ -93,3 +99,32 @@ def test_the_worst_figures_are_told_without_the_rows() -> None:
     assert json.loads(json.dumps(figures, allow_nan=False))["max_abs_diff"] == "Infinity"
     assert (figures["top_k_agreement"], figures["pass"]) == (0.995, True)
     assert figures.keys() & {"worst", "cosine_min"} == set()
+
+
+def test_a_higher_precision_is_a_remedy_only_where_it_was_lowered() -> None:
+    """In full precision there is none that is higher."""
+    off = parse_parity([{**ENTRY, "pass": False}])
+    with pytest.raises(ParityRefusedError) as full:
+        require_parity(off, "digits")
+    with pytest.raises(ParityRefusedError) as lowered:
+        require_parity(off, "digits", precision="int8")
+    assert "higher precision" not in str(full.value)
+    assert "higher precision" in str(lowered.value)
+
+
+@pytest.mark.parametrize(
+    "effect", [None, 3, [], {}, {"of": "it", "outputs": [{"output": 3}]}, {"outputs": []}]
+)
+def test_an_effect_that_cannot_be_read_says_nothing(effect: object) -> None:
+    """It is for people alone: what is no table of it is no error either."""
+    assert optimisation_in_words(effect) == ""
+
+
+def test_what_optimisations_change_is_told_by_output() -> None:
+    """An output that they leave alone is not named."""
+    outputs = [{"output": "y", "max_abs_diff": 0.25}, {"output": "z", "max_abs_diff": 0.0}]
+    words = optimisation_in_words({"of": "the source model", "outputs": outputs})
+    assert (
+        words
+        == "ONNX Runtime's optimisations alone change the answers of the source model: `y` by up to 0.25"
+    )

@@ -164,3 +164,13 @@ def test_without_instances_a_model_that_is_tuned_for_a_gpu_runs_where_triton_put
     assert built["instance_group"] == [{"kind": "KIND_AUTO", "count": 1}]
     untuned = build_model_config("m", Serving(), signature, 1, base={**base, "optimization": {}})
     assert untuned["instance_group"] == [{"kind": "KIND_CPU", "count": 1}]
+
+
+def test_an_open_size_of_an_output_is_published_as_the_models_own() -> None:
+    """A server derives sizes that the file leaves open, and wants them in the configuration; an open one stays open."""
+    base = _config([_entry("x", 4)], [_entry("y", -1)], 8)
+    inputs = (_tensor("x", -1, 4),)
+    fixed = ModelSignature(inputs=inputs, outputs=(_tensor("y", -1, 10),))
+    assert build_model_config("m", Serving(), fixed, 1, base=base)["output"][0]["dims"] == [10]
+    free = ModelSignature(inputs=inputs, outputs=(_tensor("y", -1, -1),))
+    assert build_model_config("m", Serving(), free, 1, base=base)["output"][0]["dims"] == [-1]

@@ -1,0 +1,184 @@
+"""An ONNX source as it comes from S3: with its weights in files beside it, or text operators that name a locale.
+
+What follows works on one file that any server can load. The command line's own checks reckon in the same way, without
+this package; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from slipway_pod.conversion.run import Run
+from slipway_pod.errors import PodError, first_line
+from slipway_pod.models.onnx_files import save
+from slipway_pod.program.arguments import PLAIN_NAME
+from slipway_pod.program.progress import say
+
+# A protobuf holds no more than 2 GiB, of which the graph itself takes a part.
+LIMIT_BYTES = 2_000_000_000
+MAX_DATA_FILES = 1000
+# Its rules for upper and lower case are those of Unicode, and it is part of every image.
+PORTABLE_LOCALE = "C.UTF-8"
+_EVERYWHERE = ("C", "POSIX", "C.UTF-8", "C.utf8")
+# In these i and I are no pair.
+_OWN_RULES = ("tr", "az", "ku", "crh", "tt")
+
+
+def fetch_onnx(run: Run, name: str) -> Path:
+    """Download the source as one file of this name in the run's folder, with the weights that lie beside it.
+
+    :raises PodError: of kind ModelInvalidError, InputMissingError.
+    """
+    path = run.fetch(run.options.source, name)
+    located: tuple[str, ...] = run.tool("read", lambda: data_locations(path, run.options.source))
+    if located:
+        folder = run.folder / "source-data"
+        path.rename(_moved(folder, name))
+        fetch_data(run, folder, located)
+        run.tool("gather", lambda: _gather(folder / name, path, run.options.source))
+        say("fetch", f"weights of {len(located)} files are part of the model now")
+    changed: list[str] = run.tool("locale", lambda: use_portable_locale(path, run.options.source))
+    for told in changed:
+        say("locale", told)
+    return path
+
+
+def data_locations(path: Path, name: str) -> tuple[str, ...]:
+    """Return the files beside a model that hold its weights, by their paths from it.
+
+    :raises PodError: of kind ModelInvalidError, for one that leads elsewhere.
+    """
+    import onnx
+    from onnx.external_data_helper import _get_all_tensors, uses_external_data
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # what is no model is said by the check, which comes next
+        return ()
+    found: dict[str, None] = {}
+    for tensor in _get_all_tensors(model):
+        if uses_external_data(tensor):
+            entries = {entry.key: entry.value for entry in tensor.external_data}
+            found[entries.get("location", "")] = None
+    strange = [one for one in found if not is_plain_location(one) or one == path.name]
+    if strange or len(found) > MAX_DATA_FILES:
+        raise PodError(
+            "ModelInvalidError",
+            f"{name} keeps weights in files that cannot be taken",
+            expected=f"at most {MAX_DATA_FILES} files beside the model, by plain names below its folder",
+            found=f"{len(found)} files" if not strange else ", ".join(repr(one[:100]) for one in strange[:5]),
+            remedy="save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data')",
+        )
+    return tuple(found)
+
+
+def is_plain_location(location: str) -> bool:
+    """Tell whether it is a path below the model's own folder, of plain names."""
+    return ".." not in location and all(PLAIN_NAME.fullmatch(part) for part in location.split("/"))
+
+
+def fetch_data(run: Run, folder: Path, located: tuple[str, ...]) -> None:
+    """Download the files beside the source to `folder`, all together within the limit."""
+    beside = run.options.source.rsplit("/", 1)[0]
+    total = 0
+    for location in located:
+        run.store.download(f"{beside}/{location}", folder / location)
+        total += (folder / location).stat().st_size
+        if total > LIMIT_BYTES:
+            raise PodError(
+                "ModelInvalidError",
+                f"{run.options.source} is too large to be served as one ONNX file",
+                expected=f"at most {LIMIT_BYTES} bytes of weights",
+                found=f"{total} bytes or more",
+                remedy="export it in half precision, or release it as a model of Triton's Python backend "
+                "(conversion.target: python), which takes a folder",
+            )
+
+
+def _moved(folder: Path, name: str) -> Path:
+    folder.mkdir()
+    return folder / name
+
+
+def _gather(source: Path, target: Path, name: str) -> None:
+    import onnx
+
+    try:
+        save(onnx.load(source), target)
+    except Exception as error:
+        raise PodError(
+            "ModelInvalidError",
+            f"{name} does not fit the files that hold its weights",
+            expected="offsets and lengths within the files, and less than 2 GiB in all",
+            found=first_line(error),
+            remedy="save the model and its data again, and upload both",
+        ) from error
+
+
+def use_portable_locale(path: Path, name: str) -> list[str]:
+    """Have a model's StringNormalizer use the locale that every server has; return in words what was changed.
+
+    :raises PodError: of kind ModelInvalidError, where the locale's rules are its own.
+    """
+    import onnx
+
+    try:
+        model = onnx.load(path)
+    except Exception:  # what is no model is said by the check, which comes next
+        return []
+    told = [line for node in normalizers(model) for line in _with_portable_locale(node, name)]
+    if told:
+        save(model, path)
+    return told
+
+
+def _with_portable_locale(node: Any, name: str) -> Iterator[str]:
+    from onnx import helper
+
+    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    action = attributes.get("case_change_action", b"NONE")
+    if action == b"NONE" and attributes.get("is_case_sensitive", 0):
+        return  # it changes no case: ONNX Runtime asks for no locale
+    locale = attributes.get("locale", b"en_US").decode(errors="replace")
+    if locale in _EVERYWHERE:
+        return
+    if has_own_rules(locale):
+        raise PodError(
+            "ModelInvalidError",
+            f"{name}: the StringNormalizer {node.name or node.output[0]!r} wants a locale that servers do not have",
+            expected=f"one whose rules for upper and lower case are those of Unicode, such as {PORTABLE_LOCALE}",
+            found=locale[:50],
+            remedy=f"export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent",
+        )
+    kept = [one for one in node.attribute if one.name != "locale"]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute("locale", PORTABLE_LOCALE)])
+    yield (
+        f"the StringNormalizer {node.name or node.output[0]!r} uses {PORTABLE_LOCALE} in place of {locale[:50]}, "
+        "whose rules for upper and lower case are the same"
+    )
+
+
+def has_own_rules(locale: str) -> bool:
+    """Tell whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
+    language = locale.split("_")[0].split(".")[0].split("@")[0].split("-")[0].lower()
+    return language in _OWN_RULES or not (
+        language.isascii() and language.isalpha() and len(language) in (2, 3)
+    )
+
+
+def normalizers(model: Any) -> Iterator[Any]:
+    """Yield each StringNormalizer of a model, those of inner graphs and functions too."""
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        yield from _normalizers(nodes)
+
+
+def _normalizers(nodes: Any) -> Iterator[Any]:
+    for node in nodes:
+        if node.op_type == "StringNormalizer":
+            yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _normalizers(inner.node)

@@ -1,0 +1,1 @@
+"""A model's file and the configuration beside it, checked before anything is uploaded."""

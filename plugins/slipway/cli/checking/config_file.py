@@ -1,0 +1,95 @@
+"""The configuration that a release would publish, of the release file and training's, before either is uploaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from include.model_release.bucket_layout import CONFIG_FILE
+from include.model_release.errors import InputMissingError
+from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.serving.sequences import as_released, require_no_sequences
+from include.model_release.triton_config.build import build_config
+from include.model_release.triton_config.checks.contradictions import require_consistent, require_named
+from include.model_release.triton_config.options import Config
+from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
+from include.model_release.triton_config.warmup import needs_golden
+from slipway.cli.checking.onnx_file import converted_signature, require_servable
+
+# What the converters make of ONNX, by their target.
+_MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}
+_ANY_VERSION = 1
+
+
+def lint_config(spec: ReleaseSpec, model: Path, golden: Mapping[str, Any] | None = None) -> str:
+    """Return in words what was held against each other: the model, the release file and training's config.pbtxt.
+
+    :param model: the model's file, or the folder that is released; its configuration lies beside it or in it.
+    :param golden: the golden set's arrays, where they were given.
+    :raises ModelInvalidError: they contradict each other, or no server could load the model; the field is named.
+    :raises InputMissingError: a file that the model needs is not there.
+    :raises GoldenSetError: a warm-up wants a row that is not there.
+    :raises CommandError: the model's file cannot be read.
+    """
+    if spec.source.is_folder or model.is_dir():
+        return _folder(spec, model)
+    path = model.parent / CONFIG_FILE
+    base = _read(path)
+    if base is not None:
+        require_named(base)
+        require_no_sequences({spec.model: as_released(base, spec.serving)})
+    beside = "" if base is None else f"{path} and "
+    target = str(spec.conversion.target)
+    if spec.source.format != "onnx" or target not in _MADE:
+        if base is None:
+            return ""
+        require_consistent({"name": spec.model, **base})
+        return f"{path} fits itself; the converter holds it against the model"
+    require_servable(model)
+    signature, overridable = converted_signature(model, target)
+    if signature is None:
+        if base is not None:
+            require_consistent({"name": spec.model, **base})
+        return f"{beside}the model's file does not state every output's shape: the converter finds it"
+    without_rows = golden is None and needs_golden(spec.serving.warmup)
+    serving = spec.serving.model_copy(update={"warmup": ()}) if without_rows else spec.serving
+    build_config(
+        spec.model_copy(update={"serving": serving}),
+        signature,
+        _ANY_VERSION,
+        base=base,
+        golden=golden or {},
+        files=(_MADE[target],),
+        overridable=overridable,
+    )
+    return f"{beside}the release file's `serving` fit the model"
+
+
+def _folder(spec: ReleaseSpec, model: Path) -> str:
+    """Check what a folder holds: one model's configuration, or those of a repository."""
+    if not model.is_dir():
+        return ""
+    found: dict[str, Config] = {}
+    for path in sorted([model / CONFIG_FILE, *model.glob(f"*/{CONFIG_FILE}")]):
+        config = _read(path)
+        if config is not None:
+            found[spec.model if path.parent == model else path.parent.name] = config
+    for name, config in found.items():
+        require_consistent({"name": name, **config})
+    require_no_sequences(
+        {name: as_released(one, spec.serving) if name == spec.model else one for name, one in found.items()}
+    )
+    return f"the configuration of {', '.join(found)} fits itself" if found else ""
+
+
+def _read(path: Path) -> Config | None:
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as file:
+            return from_pbtxt(file.read(SIZE_LIMIT + 1), str(path))
+    except OSError as error:
+        raise InputMissingError(
+            f"{path} cannot be read", expected="a file", found=str(error.strerror), remedy="Make it readable."
+        ) from error

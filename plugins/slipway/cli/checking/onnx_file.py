@@ -1,0 +1,178 @@
+"""What an ONNX file needs of the server that loads it, read without running it.
+
+The converter reckons in the same way (`slipway_pod/conversion/onnx_source.py`), where this package is not installed; a
+test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from include.model_release.errors import InputMissingError, ModelInvalidError
+from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway.cli.beginning.signature import read_signature
+from slipway.cli.plain import plain
+
+LIMIT_BYTES = 2_000_000_000
+MAX_DATA_FILES = 1000
+PORTABLE_LOCALE = "C.UTF-8"
+_EVERYWHERE = ("C", "POSIX", "C.UTF-8", "C.utf8")
+_OWN_RULES = ("tr", "az", "ku", "crh", "tt")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
+# Shapes are inferred on a copy in memory.
+_INFERENCE_LIMIT_BYTES = 300_000_000
+
+
+def require_servable(path: Path) -> None:
+    """Raise where no server could load the model, or its weights are not beside it.
+
+    :raises ModelInvalidError: weights in files elsewhere or too large, a text operator with a locale of its own.
+    :raises InputMissingError: a file with weights is not beside the model.
+    """
+    try:
+        import onnx
+
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # it is said by whoever reads the signature, a library that is not there too
+        return
+    _require_data(path, model)
+    for node in _normalizers(model):
+        _require_portable_locale(path, node)
+
+
+def converted_signature(path: Path, target: str) -> tuple[ModelSignature | None, tuple[TensorSpec, ...]]:
+    """Return what the converted model takes and answers, and its initializers that a request may replace.
+
+    The signature is None where the file does not state how many dimensions an output has.
+
+    :raises CommandError: the file cannot be read.
+    """
+    signature = read_signature(path)
+    import onnx  # whoever reads the signature says it where this library is not there
+
+    model = onnx.load(path, load_external_data=False)
+    if path.stat().st_size <= _INFERENCE_LIMIT_BYTES:
+        model = _inferred(model)
+    stated = {value.name: value for value in (*model.graph.input, *model.graph.output)}
+    if any(not stated[one.name].type.tensor_type.HasField("shape") for one in signature.outputs):
+        return None, ()
+    weights = {tensor.name for tensor in model.graph.initializer}
+    # Before version 4 of the format every initializer had to be an input, and none could be replaced.
+    own = [one for one in model.graph.input if one.name in weights] if model.ir_version >= 4 else []
+    return (
+        ModelSignature(
+            inputs=tuple(_spec(one, stated[one.name], target) for one in signature.inputs),
+            outputs=tuple(_spec(one, stated[one.name], target) for one in signature.outputs),
+        ),
+        tuple(_spec(None, one, target) for one in own),
+    )
+
+
+def _inferred(model: Any) -> Any:
+    import onnx
+
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # the sizes stay as the file states them
+        return model
+
+
+def _spec(read: TensorSpec | None, value: Any, target: str) -> TensorSpec:
+    """Return a tensor with its sizes as they are served; the converter to ONNX serves a single number as [1]."""
+    from onnx import TensorProto
+
+    tensor = value.type.tensor_type
+    sizes = tuple(
+        int(one.dim_value) if one.HasField("dim_value") and one.dim_value >= 0 else -1
+        for one in tensor.shape.dim
+    )
+    if read is None:
+        named = {"FLOAT": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "DOUBLE": "FP64", "STRING": "BYTES"}
+        kind = TensorProto.DataType.Name(tensor.elem_type)
+        read = TensorSpec.model_validate({"name": value.name, "datatype": named.get(kind, kind), "shape": ()})
+    return read.model_copy(update={"shape": sizes or ((1,) if target == "onnx" else ())})
+
+
+def _require_data(path: Path, model: Any) -> None:
+    located: dict[str, None] = {}
+    for tensor in _tensors(model):
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        located[entries.get("location", "")] = None
+    strange = [one for one in located if not is_plain_location(one) or one == path.name]
+    if strange or len(located) > MAX_DATA_FILES:
+        raise ModelInvalidError(
+            f"{path} keeps weights in files that cannot be taken",
+            expected=f"at most {MAX_DATA_FILES} files beside the model, by plain names below its folder",
+            found=", ".join(repr(plain(one)[:100]) for one in strange[:5]) or f"{len(located)} files",
+            remedy="Save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data').",
+        )
+    missing = [one for one in located if not (path.parent / one).is_file()]
+    if missing:
+        raise InputMissingError(
+            f"{path} keeps weights in a file that is not beside it",
+            expected=str(path.parent / missing[0]),
+            found="no such file",
+            remedy="Put it there, and upload both to the same place in incoming/.",
+        )
+    total = sum((path.parent / one).stat().st_size for one in located)
+    if total > LIMIT_BYTES:
+        raise ModelInvalidError(
+            f"{path} is too large to be served as one ONNX file",
+            expected=f"at most {LIMIT_BYTES} bytes of weights",
+            found=f"{total} bytes",
+            remedy="Export it in half precision, or release it as a model of Triton's Python backend "
+            "(`conversion.target: python`), which takes a folder.",
+        )
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    from onnx.external_data_helper import _get_all_tensors, uses_external_data
+
+    return (tensor for tensor in _get_all_tensors(model) if uses_external_data(tensor))
+
+
+def is_plain_location(location: str) -> bool:
+    """Tell whether it is a path below the model's own folder, of plain names."""
+    return ".." not in location and all(_PLAIN_NAME.fullmatch(part) for part in location.split("/"))
+
+
+def _require_portable_locale(path: Path, node: Any) -> None:
+    from onnx import helper
+
+    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    if attributes.get("case_change_action", b"NONE") == b"NONE" and attributes.get("is_case_sensitive", 0):
+        return
+    locale = attributes.get("locale", b"en_US").decode(errors="replace")
+    if locale not in _EVERYWHERE and has_own_rules(locale):
+        named = plain(node.name or node.output[0])
+        raise ModelInvalidError(
+            f"{path}: the StringNormalizer {named!r} wants a locale that servers do not have",
+            expected=f"one whose rules for upper and lower case are those of Unicode, such as {PORTABLE_LOCALE}",
+            found=plain(locale)[:50],
+            remedy=f"Export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent.",
+        )
+
+
+def has_own_rules(locale: str) -> bool:
+    """Tell whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
+    language = locale.split("_")[0].split(".")[0].split("@")[0].split("-")[0].lower()
+    return language in _OWN_RULES or not (
+        language.isascii() and language.isalpha() and len(language) in (2, 3)
+    )
+
+
+def _normalizers(model: Any) -> Iterator[Any]:
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        yield from _normalizers_of(nodes)
+
+
+def _normalizers_of(nodes: Any) -> Iterator[Any]:
+    for node in nodes:
+        if node.op_type == "StringNormalizer":
+            yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _normalizers_of(inner.node)
