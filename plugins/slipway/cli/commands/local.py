@@ -51,7 +51,7 @@ def lint(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Release files.")],
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="The model's file, for one release file.", exists=True, dir_okay=False),
+        typer.Option("--model", help="The model's file or folder, for one release file.", exists=True),
     ] = None,
     golden: Annotated[
         Path | None,
@@ -63,8 +63,9 @@ def lint(
 
     A note says what the metrics source of the canary does not see.
 
-    With --model and --golden also whether the model can be asked that golden set, before anything is uploaded. The
-    tensors of an ONNX file are read with the library onnx (the extra `init`); those of other formats cannot be told.
+    With --model also whether the model, the release file's `serving` and the config.pbtxt beside the model fit each
+    other and what servers load; with --golden whether the model can be asked that golden set, before any upload.
+    The tensors of an ONNX file are read with the library onnx (the extra `init`); those of other formats cannot be told.
     Exit code: 0 all are well; 2 one is not.
     """
     from slipway.cli.linting import lint_file
