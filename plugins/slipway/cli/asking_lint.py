@@ -49,8 +49,8 @@ def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> 
     :raises CommandError: the model's file cannot be read.
     """
     arrays = None if golden is None else _arrays(golden)
-    configuration = "" if model is None else lint_config(spec, model, arrays)
     signature = _signature(spec, model)
+    configuration = "" if model is None else lint_config(spec, model, signature, arrays)
     if signature is not None:
         for output in spec.validation.outputs:
             require_output(signature, output)

@@ -10,6 +10,7 @@ from include.model_release.bucket_layout import CONFIG_FILE
 from include.model_release.errors import InputMissingError
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.serving.sequences import as_released, require_no_sequences
+from include.model_release.tensors import ModelSignature
 from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.checks.contradictions import require_consistent, require_named
 from include.model_release.triton_config.options import Config
@@ -22,15 +23,20 @@ _MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}
 _ANY_VERSION = 1
 
 
-def lint_config(spec: ReleaseSpec, model: Path, golden: Mapping[str, Any] | None = None) -> str:
+def lint_config(
+    spec: ReleaseSpec,
+    model: Path,
+    stated: ModelSignature | None,
+    golden: Mapping[str, Any] | None = None,
+) -> str:
     """Return in words what was held against each other: the model, the release file and training's config.pbtxt.
 
     :param model: the model's file, or the folder that is released; its configuration lies beside it or in it.
+    :param stated: what an ONNX file says of its inputs and outputs; None for other formats.
     :param golden: the golden set's arrays, where they were given.
     :raises ModelInvalidError: they contradict each other, or no server could load the model; the field is named.
     :raises InputMissingError: a file that the model needs is not there.
     :raises GoldenSetError: a warm-up wants a row that is not there.
-    :raises CommandError: the model's file cannot be read.
     """
     if spec.source.is_folder or model.is_dir():
         return _folder(spec, model)
@@ -41,13 +47,13 @@ def lint_config(spec: ReleaseSpec, model: Path, golden: Mapping[str, Any] | None
         require_no_sequences({spec.model: as_released(base, spec.serving)})
     beside = "" if base is None else f"{path} and "
     target = str(spec.conversion.target)
-    if spec.source.format != "onnx" or target not in _MADE:
+    if stated is None or target not in _MADE:
         if base is None:
             return ""
         require_consistent({"name": spec.model, **base})
         return f"{path} fits itself; the converter holds it against the model"
     require_servable(model)
-    signature, overridable = converted_signature(model, target)
+    signature, overridable = converted_signature(model, stated, target)
     if signature is None:
         if base is not None:
             require_consistent({"name": spec.model, **base})

@@ -13,7 +13,6 @@ from typing import Any
 
 from include.model_release.errors import InputMissingError, ModelInvalidError
 from include.model_release.tensors import ModelSignature, TensorSpec
-from slipway.cli.beginning.signature import read_signature
 from slipway.cli.plain import plain
 
 LIMIT_BYTES = 2_000_000_000
@@ -43,15 +42,16 @@ def require_servable(path: Path) -> None:
         _require_portable_locale(path, node)
 
 
-def converted_signature(path: Path, target: str) -> tuple[ModelSignature | None, tuple[TensorSpec, ...]]:
+def converted_signature(
+    path: Path, signature: ModelSignature, target: str
+) -> tuple[ModelSignature | None, tuple[TensorSpec, ...]]:
     """Return what the converted model takes and answers, and its initializers that a request may replace.
 
     The signature is None where the file does not state how many dimensions an output has.
 
-    :raises CommandError: the file cannot be read.
+    :param signature: as the file states it.
     """
-    signature = read_signature(path)
-    import onnx  # whoever reads the signature says it where this library is not there
+    import onnx
 
     model = onnx.load(path, load_external_data=False)
     if path.stat().st_size <= _INFERENCE_LIMIT_BYTES:

@@ -63,9 +63,9 @@ def lint(
 
     A note says what the metrics source of the canary does not see.
 
-    With --model also whether the model, the release file's `serving` and the config.pbtxt beside the model fit each
-    other and what servers load; with --golden whether the model can be asked that golden set, before any upload.
-    The tensors of an ONNX file are read with the library onnx (the extra `init`); those of other formats cannot be told.
+    With --model also whether the model, the release file's `serving` and the config.pbtxt beside it fit each other
+    and what servers load; with --golden whether the model can be asked that golden set, before any upload.
+    The tensors of an ONNX file are read with the library onnx (the extra `init`), those of other formats are not.
     Exit code: 0 all are well; 2 one is not.
     """
     from slipway.cli.linting import lint_file
