@@ -23,7 +23,7 @@ from include.model_release.errors import SlipwayError
 from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
-from include.model_release.gates.validation.health import health_of, probe_of
+from include.model_release.gates.validation.health import health_of, probe_of, rows_to_probe
 from include.model_release.gates.validation.kinds.vectors import cosines
 from include.model_release.tensors import ModelSignature, TensorSpec
 
@@ -134,7 +134,7 @@ def _report(
 
     probe = probe_of(
         again,
-        range(min(validation.health.probe_rows, golden.rows)),
+        rows_to_probe(validation.health.probe_rows, golden.rows, golden.request_rows),
         golden.request_rows,
         validation.batch_size,
     )

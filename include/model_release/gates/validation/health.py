@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ _SATURATED = 0.99
 _SUM_TOLERANCE = 1e-2
 _HALF_MAX = 65504.0
 _ASKED_TWICE = 2
+_LEAST_TOGETHER = 2
 _WORDS = {
     "deterministic": (
         "the same request got another answer the second time",
@@ -52,14 +54,24 @@ class HealthCheck:
 
 @dataclass(frozen=True)
 class Probe:
-    """Some golden rows asked again, by output an answer for each: alone, the first few once more, all in one request.
+    """Some golden rows asked again, by output an answer for each row: alone, the first few once more, all in batches.
 
-    :ivar together: None where a request has rows of one number alone.
+    :ivar together: None where no request has several rows.
     """
 
     alone: Mapping[str, Sequence[Array]]
     again: Mapping[str, Sequence[Array]]
     together: Mapping[str, Sequence[Array]] | None
+
+
+def rows_to_probe(wanted: int, rows: int, request_rows: int | None) -> range:
+    """Return the golden rows that are asked again: whole requests, where a request must have so many rows.
+
+    :param wanted: `probe_rows` of the release file.
+    :param rows: how many rows the golden set has.
+    """
+    step = request_rows or 1
+    return range(min(max(step, wanted - wanted % step), rows))
 
 
 def probe_of(
@@ -68,18 +80,29 @@ def probe_of(
     request_rows: int | None,
     batch: int,
 ) -> Probe:
-    """Ask some golden rows again.
+    """Ask some golden rows again: each alone, and all of them in requests of several rows.
 
     :param ask: answers a request for these rows, by output and rows first.
     :param request_rows: how many rows a request must have; None: any number.
     :param batch: the most rows of a request.
     """
-    size = min(request_rows or 1, len(rows))
-    requests = [rows[start : start + size] for start in range(0, len(rows), size)]
+    requests = _requests(rows, request_rows or 1)
     alone = _by_row([ask(request) for request in requests])
     again = _by_row([ask(request) for request in requests[:_ASKED_TWICE]])
-    many = rows[:batch]
-    return Probe(alone, again, _by_row([ask(many)]) if request_rows is None and len(many) > 1 else None)
+    if request_rows is not None or min(batch, len(rows)) < _LEAST_TOGETHER:
+        return Probe(alone, again, None)
+    return Probe(alone, again, _by_row([ask(request) for request in _together(rows, batch)]))
+
+
+def _requests(rows: Sequence[int], size: int) -> list[Sequence[int]]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _together(rows: Sequence[int], batch: int) -> list[Sequence[int]]:
+    """Return requests of nearly the same size, at most `batch`, so that no row is left alone among several."""
+    number = -(-len(rows) // batch)
+    ends = [round(len(rows) * part / number) for part in range(number + 1)]
+    return [rows[start:end] for start, end in pairwise(ends)]
 
 
 def _by_row(answers: Sequence[Mapping[str, Array]]) -> dict[str, list[Array]]:
@@ -223,17 +246,37 @@ def _alike(
 def _rows_alike(
     rows: Sequence[Array], others: Sequence[Array], abs_tolerance: float, rel_tolerance: float, check: str
 ) -> bool:
-    """Tell whether rows were answered alike: some again, all of them together; no answer is like none."""
-    if not others or (check == "batch_invariant" and len(others) != len(rows)):
+    """Tell whether rows were answered alike: the first ones again, all of them together; no answer is like none."""
+    compared = len(rows) if check == "batch_invariant" else min(len(rows), len(others))
+    if not compared or len(others) != compared:
         return False
     return all(
-        _near(mine, theirs, abs_tolerance, rel_tolerance) for mine, theirs in zip(rows, others, strict=False)
+        _near(mine, theirs, abs_tolerance, rel_tolerance)
+        for mine, theirs in zip(rows[:compared], others, strict=True)
     )
 
 
 def _near(one: Array, other: Array, abs_tolerance: float, rel_tolerance: float) -> bool:
+    one, other = _same_length(one, other)
     if one.shape != other.shape:
         return False
     if one.dtype.kind != "f" or other.dtype.kind != "f":
         return bool(np.array_equal(one, other))
     return bool(np.allclose(one, other, rtol=rel_tolerance, atol=abs_tolerance, equal_nan=True))
+
+
+def _same_length(one: Array, other: Array) -> tuple[Array, Array]:
+    """Return two lists without what fills up one of them to the longest of its batch: one value, repeated."""
+    if one.ndim != other.ndim or not one.ndim or one.shape[1:] != other.shape[1:]:
+        return one, other
+    shorter = min(len(one), len(other))
+    rest = one[shorter:] if len(one) > shorter else other[shorter:]
+    return (one[:shorter], other[:shorter]) if _is_padding(rest) else (one, other)
+
+
+def _is_padding(values: Array) -> bool:
+    """Tell whether all of it is one value; of nothing there is nothing to cut."""
+    flat = values.reshape(-1)
+    if flat.dtype.kind == "f":
+        return bool(np.isnan(flat).all() or (flat == flat[:1]).all())
+    return bool((flat == flat[:1]).all())

@@ -12,7 +12,7 @@ import numpy as np
 from include.model_release.errors import SpecError
 from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.health import Probe, probe_of
+from include.model_release.gates.validation.health import Probe, probe_of, rows_to_probe
 from include.model_release.gates.validation.request_options import (
     gather_responses,
     inputs_taken,
@@ -84,7 +84,7 @@ class GoldenQuestions:
             found = self.hook.infer(staged.name, staged.version, golden.take(chosen), asked.outputs)
             return {name: golden.rows_first(name, one, len(chosen)) for name, one in found.items()}
 
-        rows = range(min(asked.health.probe_rows, golden.rows))
+        rows = rows_to_probe(asked.health.probe_rows, golden.rows, golden.request_rows)
         return probe_of(ask, rows, golden.request_rows, self._batch_rows(staged))
 
     def _batch_rows(self, staged: StagedModel) -> int:
