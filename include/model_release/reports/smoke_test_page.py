@@ -66,6 +66,8 @@ def _input(name: str, probes: Sequence[Mapping[str, Any]]) -> _Input:
     by_protocol = {one["via"]: str(one["outcome"]) for one in probes}
     harms = [_harm(one) for one in probes]
     told = next((str(one["told"]) for one in probes if one["outcome"] != "answered"), "")
+    stuck = next((str(one["stuck"]) for one in probes if one.get("stuck")), "")
+    told = f"the golden row got no answer after it: {stuck}" if stuck else told
     log = tuple(line for one in probes for line in one["log"])
     return _Input(
         name,

@@ -30,7 +30,9 @@ class SmokeTest(PodSettings):
     concurrency: Annotated[int, Field(ge=1, le=256)] = 4
     """How many of them at once."""
     request_timeout_s: Seconds = 10
-    """Limit of one answer, to a boundary input too."""
+    """Limit of one answer, to a boundary input too. A slow model has more: 10 times what its own single answers take,
+    for each row in front of it, up to 120 s. What is not answered by then is `inconclusive`.
+    """
     memory_timeout_s: Seconds = 60
     """The requests end then, whatever their number."""
     first_request: Policy = "warn"

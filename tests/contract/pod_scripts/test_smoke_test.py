@@ -100,6 +100,36 @@ def test_an_instance_that_answers_otherwise_is_noticed(
     assert result["instances"]["differences"] == ["output y: off by 1"]
 
 
+@pytest.mark.parametrize("instances", [1, 2])
+def test_a_slow_model_is_waited_for_as_long_as_it_takes(
+    smoke_pod: Pod, store: ObjectStore, prefix: str, instances: int
+) -> None:
+    """Many requests at once wait for each other: none is silent, and none differs, at a limit of one answer alone."""
+    options = ("--request-timeout-s", "1", "--requests", "12")
+    result = smoke(smoke_pod, store, "slow", prefix, *options, instances=instances)
+    found, memory = result["instances"], result["memory"]
+    assert (found["silent"], found["differ"], found["differences"]) == (0, 0, [])
+    assert len(found["seen"]["slow"]) == instances
+    assert found["requests"] == 1 if instances == 1 else found["requests"] >= 2 * instances
+    assert result["steady"]["silent"] == memory["silent"] == memory["failed"] == 0
+    assert memory["requests"] == 12
+    assert not [
+        one for one in result["robustness"]["probes"] if one["outcome"] == "timed out" or one["stuck"]
+    ]
+
+
+def test_an_input_that_is_not_answered_in_time_is_told_as_that(
+    smoke_pod: Pod, store: ObjectStore, prefix: str
+) -> None:
+    """No answer within the limit is neither silence of a broken server nor another answer to the golden row."""
+    result = smoke(smoke_pod, store, "brooding", prefix, "--request-timeout-s", "1")
+    found = {(one["name"], one["via"]): one for one in result["robustness"]["probes"]}
+    assert found["NaN", "grpc"]["outcome"] == found["NaN", "http"]["outcome"] == "timed out"
+    assert {one["died"] for one in found.values()} == {one["golden"] for one in found.values()} == {""}
+    assert found["NaN", "grpc"]["stuck"]
+    assert "answered no more" in result["robustness"]["reason"]
+
+
 def test_another_manifest_is_refused(smoke_pod: Pod, store: ObjectStore, prefix: str) -> None:
     """The version that is loaded is the one whose manifest the release has verified."""
     source, golden, _ = put_model(store, "sound")

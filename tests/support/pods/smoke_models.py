@@ -55,6 +55,9 @@ FAULTS = {
     "mortal": "if not np.isfinite(x).all(): os.kill(os.getppid(), signal.SIGSEGV); time.sleep(60)",
     "cold": "if not x.any(): os.kill(os.getppid(), signal.SIGSEGV); time.sleep(60)",
     "tired": "KEPT.append(1); len(KEPT) > 75 and (os.kill(os.getppid(), signal.SIGSEGV), time.sleep(60))",
+    # A good model that takes its time, and one that takes too long for one input.
+    "slow": "time.sleep(0.4)",
+    "brooding": "not np.isfinite(x).all() and time.sleep(4)",
     "refusing": "if not x.any(): raise ValueError('no zeros, please')",
 }
 

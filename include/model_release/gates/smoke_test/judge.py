@@ -97,7 +97,7 @@ def require_smoke_test(verdict: SmokeTestVerdict, limits: SmokeTest, model: str,
             f"the smoke test of {model} version {version} could not tell all that it asks",
             expected="all of it, for `smoke_test.on_inconclusive` is refuse",
             found=found,
-            remedy="Raise `smoke_test.timeout_s`, or turn off what cannot be asked of this model.",
+            remedy="Raise `smoke_test.timeout_s` or `request_timeout_s`, or turn off what this model cannot be asked.",
         )
 
 
@@ -152,20 +152,26 @@ def _loads(report: SmokeTestReport, limits: SmokeTest) -> _Found:
 def _answers(report: SmokeTestReport) -> _Found:
     if report.broken is not None:
         died = f"; {report.broken.died}" if report.broken.died else ""
+        if report.broken.silent and not died:
+            told = f"the first golden row got no answer in time, and no error: {report.broken.told}"
+            return _Found("unknown", told)
         return _Found("bad", f"the first golden row got no answer: {report.broken.told}{died}")
     if report.not_asked:
         return _Found("unknown", report.not_asked)
     steady, memory = report.steady, report.memory
     if steady is None or memory is None:
         return _Found("unknown", "the time was up before golden rows were asked")
-    failed = steady.requests - steady.answered + memory.failed
+    silent = steady.silent + memory.silent
+    failed = steady.requests - steady.answered - steady.silent + memory.failed
     asked = steady.requests + memory.requests
     if not asked:
         return _Found("unknown", "no golden row was asked after the first")
     if memory.ended:
         return _Found("bad", f"after {memory.requests} golden requests {memory.ended}")
     if failed > 0:
-        return _Found("bad", f"{failed} of {asked} golden requests got no answer")
+        return _Found("bad", f"{failed} of {asked} golden requests got an error in the place of an answer")
+    if silent > 0:
+        return _Found("unknown", f"{silent} of {asked} golden requests got no answer in time, and no error")
     return _Found("good", f"{asked} golden requests were answered")
 
 
@@ -194,10 +200,16 @@ def _instances(report: SmokeTestReport) -> _Found:
         return _Found(
             "bad", f"{found.differ} of {found.requests} answers to one row differ between instances: {told}"
         )
+    if found.silent:
+        told = f"{found.silent} of {found.requests} requests got no answer within {found.limit_s:g} s"
+        return _Found("unknown", f"{told}: what these instances answer was not compared")
     if found.unseen:
         told = f"{found.unseen} of {number} instances answered nothing in {found.requests} requests"
         return _Found("unknown", told)
-    instances = "1 instance, seen" if number == 1 else f"{number} instances, all seen"
+    if found.is_alone:
+        told = "1 instance" if number == 1 else f"{number} models with 1 instance each"
+        return _Found("good", f"{told}, seen in the server's log: there is no other one to compare it with")
+    instances = f"{number} instances, all seen"
     return _Found("good", f"{instances} in the server's log, answers alike")
 
 
@@ -237,6 +249,10 @@ def _robustness(report: SmokeTestReport) -> _Found:
     if bad:
         told = "; ".join(f"{one.name} ({one.via}): {one.harmed}" for one in bad[:3])
         return _Found("bad", f"{len(bad)} of {len(found.probes)} boundary inputs do harm: {told}")
+    unheard = [one for one in found.probes if one.unheard]
+    if unheard:
+        told = "; ".join(f"{one.name} ({one.via}): {one.unheard}" for one in unheard[:3])
+        return _Found("unknown", f"{len(unheard)} of {len(found.probes)} boundary inputs: {told}")
     if found.left_out:
         return _Found("unknown", f"{found.left_out} boundary inputs were left out: {found.reason}")
     if not found.probes:

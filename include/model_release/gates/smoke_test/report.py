@@ -33,38 +33,54 @@ class Load(_Part):
 
 
 class Broken(_Part):
-    """A golden row that got no answer; `died` says how the server ended, where it did."""
+    """A golden row that got no answer; `died` says how the server ended, where it did.
+
+    :ivar silent: no word came in time, rather than an error.
+    """
 
     told: _Text
+    silent: bool = False
     died: _Text = ""
     log: _Lines = ()
 
 
 class Steady(_Part):
-    """One golden row, asked again and again by one client."""
+    """One golden row, asked again and again by one client; `silent` of the requests got no word in time."""
 
     requests: _Number
     answered: _Number
+    silent: _Number = 0
     p50_ms: _Ms | None
     p90_ms: _Ms | None
     differ: _Number
 
     @model_validator(mode="after")
     def _counted(self) -> Self:
-        if self.answered > self.requests:
-            raise ValueError(f"{self.answered} of {self.requests} requests were answered")
+        if self.answered + self.silent > self.requests:
+            told = f"{self.answered} of {self.requests} requests were answered, {self.silent} were not"
+            raise ValueError(told)
         return self
 
 
 class Instances(_Part):
-    """One golden row, asked until every instance had answered it, as the server's log tells."""
+    """One golden row, asked until every instance had answered it, as the server's log tells.
+
+    :ivar silent: requests of which no word came within `limit_s`: nothing was compared of them.
+    """
 
     expected: Annotated[dict[_Name, _Number], Field(max_length=1000)]
     seen: Annotated[dict[_Name, dict[_Name, _Number]], Field(max_length=1000)]
     requests: _Number
+    silent: _Number = 0
+    limit_s: _Seconds = 0.0
     differ: _Number
     differences: _Lines = ()
     seconds: _Seconds = 0.0
+
+    @property
+    def is_alone(self) -> bool:
+        """Tell whether no model has a second instance."""
+        return all(number < 2 for number in self.expected.values())
 
     @property
     def unseen(self) -> int:
@@ -73,27 +89,45 @@ class Instances(_Part):
 
 
 class Memory(_Part):
-    """Golden requests, and the memory of the server and of what it started on the way: (requests, MiB)."""
+    """Golden requests, and the memory of the server and of what it started on the way: (requests, MiB).
+
+    :ivar silent: requests of which no word came within `limit_s`; `failed` are others.
+    """
 
     wanted: _Number
     requests: _Number
     failed: _Number
+    silent: _Number = 0
+    limit_s: _Seconds = 0.0
     samples: Annotated[tuple[_Sample, ...], Field(max_length=1000)]
     ended: _Text = ""
     seconds: _Seconds = 0.0
 
 
 class Probe(_Part):
-    """One boundary input. `died`: how the server ended; `golden`: in what the golden row's answer differs after it."""
+    """One boundary input.
+
+    :ivar died: how the server ended.
+    :ivar golden: in what the golden row's answer differs after it.
+    :ivar stuck: what came of the golden row after it, where the server lived and no answer came in time.
+    """
 
     name: _Name
     via: Literal["grpc", "http"]
-    outcome: Literal["answered", "refused", "silent"]
+    outcome: Literal["answered", "refused", "silent", "timed out"]
     told: _Text = ""
     ms: _Ms
     died: _Text = ""
     golden: _Text = ""
+    stuck: _Text = ""
     log: _Lines = ()
+
+    @property
+    def unheard(self) -> str:
+        """Return what got no answer in time, in words; that is no wrong answer. Empty where all was answered."""
+        if self.stuck:
+            return f"the golden row got no answer after it: {self.stuck}"
+        return f"no answer in time: {self.told}" if self.outcome == "timed out" else ""
 
     @property
     def harmed(self) -> str:

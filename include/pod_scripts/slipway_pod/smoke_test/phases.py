@@ -15,6 +15,7 @@ from typing import Any
 
 from slipway_pod.models.tensors import Tensor
 from slipway_pod.program.progress import say
+from slipway_pod.smoke_test.deadlines import Deadlines
 from slipway_pod.smoke_test.memory import resident_mib
 from slipway_pod.smoke_test.platform import require_working_platform
 from slipway_pod.smoke_test.probes import Model
@@ -23,6 +24,11 @@ from slipway_pod.smoke_test.server import END_S, OwnServer
 
 EXECUTION = re.compile(r"model (\S+), instance (\S+), executing (\d+) requests")
 STEADY_REQUESTS = 40
+# Of a slow model fewer tell as much.
+STEADY_LEAST = 3
+STEADY_LIMIT_S = 20.0
+# After so many requests without an answer no more are sent.
+UNHEARD_MOST = 2
 MEMORY_SAMPLES = 25
 # Of one group of requests that are sent at once, and of all of them, until each instance was seen.
 AT_ONCE = 16
@@ -120,14 +126,20 @@ def streams(configs: Mapping[str, Mapping[str, Any]]) -> bool:
 
 def steady(plan: Plan, asker: Asker, request: Sequence[WireTensor], first: Answered) -> dict[str, Any]:
     """Ask the same row again and again: how long an answer takes now, and whether it stays the same."""
-    answers = [asker.ask(request) for _ in range(STEADY_REQUESTS)]
+    answers: list[Answered] = []
+    ends_at = time.monotonic() + min(STEADY_LIMIT_S, max(0.0, plan.left_s()))
+    while len(answers) < STEADY_REQUESTS and (len(answers) < STEADY_LEAST or time.monotonic() < ends_at):
+        answers.append(asker.ask(request))
+        if sum(one.unheard for one in answers) >= UNHEARD_MOST:
+            break
     times = [one.ms for one in answers if one.outcome == "answered"]
     return {
         "requests": len(answers),
         "answered": len(times),
         "p50_ms": round(median(times), 3) if times else None,
         "p90_ms": round(quantiles(times, n=10)[-1], 3) if len(times) > 1 else None,
-        "differ": sum(bool(plan.alike(first, one)) for one in answers),
+        "differ": sum(bool(plan.alike(first, one)) for one in answers if not one.unheard),
+        "silent": sum(one.unheard for one in answers),
     }
 
 
@@ -138,34 +150,46 @@ def instances(
     request: Sequence[WireTensor],
     first: Answered,
     configs: Mapping[str, Mapping[str, Any]],
+    deadlines: Deadlines,
 ) -> dict[str, Any]:
-    """Ask one row until every instance has answered it, as the server's own log tells, and compare the answers."""
+    """Ask one row until every instance has answered it, as the server's own log tells, and compare the answers.
+
+    Where no model has a second instance there is nothing to compare: it is asked once.
+    """
     expected = {name: instances_of(config) for name, config in configs.items()}
     expected = {name: number for name, number in expected.items() if number}
     since, ends_at = server.log_size(), time.monotonic() + min(INSTANCE_LIMIT_S, max(0.0, plan.left_s()))
-    asked, differences, seen = 0, Counter[str](), dict[str, Counter[str]]()
-    at_once = max(AT_ONCE, 2 * max(expected.values(), default=1))
+    asked, silent, differences, seen = 0, 0, Counter[str](), dict[str, Counter[str]]()
+    most = max(expected.values(), default=1)
+    at_once = 1 if most < 2 else deadlines.at_once(most, AT_ONCE, INSTANCE_LIMIT_S / 2)
+    limit_s = deadlines.limit_s(at_once)
     _log_verbosely(server, level=1)
     try:
         while True:
-            answers = asker.ask_all([request] * at_once)
+            answers = asker.ask_all([request] * at_once, limit_s)
             asked += len(answers)
-            differences.update(filter(None, (plan.alike(first, one) for one in answers)))
+            silent += sum(one.unheard for one in answers)
+            if most > 1:
+                told = (plan.alike(first, one) for one in answers if not one.unheard)
+                differences.update(filter(None, told))
             seen = executions(server.log_text(since))
             complete = all(len(seen.get(name, ())) >= number for name, number in expected.items())
             over = asked >= INSTANCE_REQUESTS or time.monotonic() > ends_at
-            if complete or over or server.exit_code() is not None:
+            if complete or over or silent or server.exit_code() is not None:
                 break
     finally:
         _log_verbosely(server, level=0)
     say(
         "instances",
-        f"{sum(map(len, seen.values()))} seen, {asked} requests, {differences.total()} answers differ",
+        f"{sum(map(len, seen.values()))} seen, {asked} requests, {differences.total()} answers differ, "
+        f"{silent} without an answer",
     )
     return {
         "expected": expected,
         "seen": {name: dict(sorted(counts.items())) for name, counts in seen.items() if name in expected},
         "requests": asked,
+        "silent": silent,
+        "limit_s": round(limit_s, 3),
         "differ": differences.total(),
         "differences": [text for text, _ in differences.most_common(5)],
     }
@@ -192,18 +216,28 @@ def executions(log: str) -> dict[str, Counter[str]]:
 
 
 def memory(
-    plan: Plan, server: OwnServer, asker: Asker, requests: Sequence[Sequence[WireTensor]]
+    plan: Plan,
+    server: OwnServer,
+    asker: Asker,
+    requests: Sequence[Sequence[WireTensor]],
+    deadlines: Deadlines,
 ) -> dict[str, Any]:
     """Send many requests; note the server's memory on the way."""
     samples = [(0, resident_mib(server.pid))]
     ends_at = time.monotonic() + min(plan.memory_timeout_s, max(0.0, plan.left_s()))
-    sent, failed, block = 0, 0, max(1, plan.requests // MEMORY_SAMPLES)
-    while sent < plan.requests and time.monotonic() < ends_at and server.exit_code() is None:
+    sent, failed, silent, block = 0, 0, 0, max(1, plan.requests // MEMORY_SAMPLES)
+    limit_s = deadlines.limit_s(plan.concurrency)
+
+    def goes_on() -> bool:
+        return time.monotonic() < ends_at and silent <= UNHEARD_MOST * plan.concurrency
+
+    while sent < plan.requests and goes_on() and server.exit_code() is None:
         upto = min(plan.requests, sent + block)
-        while sent < upto and time.monotonic() < ends_at:
+        while sent < upto and goes_on():
             batch = range(sent, min(upto, sent + plan.concurrency))
-            answers = asker.ask_all([requests[number % len(requests)] for number in batch])
-            failed += sum(one.outcome != "answered" for one in answers)
+            answers = asker.ask_all([requests[number % len(requests)] for number in batch], limit_s)
+            silent += sum(one.unheard for one in answers)
+            failed += sum(one.outcome != "answered" and not one.unheard for one in answers)
             sent += len(answers)
         samples.append((sent, resident_mib(server.pid)))
     say("memory", f"{samples[0][1]:.1f} MiB, after {sent} requests {samples[-1][1]:.1f} MiB")
@@ -211,6 +245,8 @@ def memory(
         "wanted": plan.requests,
         "requests": sent,
         "failed": failed,
+        "silent": silent,
+        "limit_s": round(limit_s, 3),
         "samples": [[number, round(mib, 3)] for number, mib in samples],
         "ended": server.ended(),
     }

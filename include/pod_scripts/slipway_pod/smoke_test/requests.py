@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,8 @@ from slipway_pod.smoke_test.server import HOST, LINE_CHARACTERS, OwnServer
 # Triton's own are 64 MiB and more; a golden row of a picture is larger than gRPC's 4 MiB.
 MESSAGE_BYTES = 2**31 - 1
 # gRPC's words for "no answer came": everything else is an error that the server told.
-SILENCE = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
+SILENCE = ("UNAVAILABLE", "CANCELLED")
+LATE = "DEADLINE_EXCEEDED"
 LENGTH_HEADER = "Inference-Header-Content-Length"
 
 
@@ -31,12 +33,18 @@ class WireTensor:
 
 @dataclass(frozen=True)
 class Answered:
-    """What came of a request. `outcome`: `answered`, `refused` (an error that the server told) or `silent`."""
+    """What came of a request.
+
+    :ivar outcome: `answered`; `refused`: an error that the server told; `timed out`: nothing came within the limit; or
+        `silent`: the connection ended, or what came cannot be read.
+    :ivar unheard: nothing is known of the model's answer: the time was up, or the server had no place for the request.
+    """
 
     outcome: str
     told: str
     ms: float
     outputs: Mapping[str, Tensor] = field(default_factory=dict)
+    unheard: bool = False
 
 
 def wire(name: str, datatype: str, array: Any) -> WireTensor:
@@ -52,14 +60,20 @@ def wire(name: str, datatype: str, array: Any) -> WireTensor:
 
 
 class Asker:
-    """Asks one model on one server. A context manager: its gRPC channel is closed at the end."""
+    """Asks one model on one server. A context manager: its gRPC channel is closed at the end.
 
-    def __init__(self, server: OwnServer, model: str, timeout_s: float) -> None:
+    :param timeout_s: limit of an answer.
+    :param left_s: returns how much time is left for all of it, which no answer may exceed.
+    """
+
+    def __init__(
+        self, server: OwnServer, model: str, timeout_s: float, left_s: Callable[[], float] = lambda: math.inf
+    ) -> None:
         """Open the channel; the first request shall not pay for that."""
         import grpc
         from tritonclient.grpc import service_pb2_grpc
 
-        self._server, self._model, self._timeout_s = server, model, timeout_s
+        self._server, self._model, self._timeout_s, self._left_s = server, model, timeout_s, left_s
         sizes = [
             ("grpc.max_send_message_length", MESSAGE_BYTES),
             ("grpc.max_receive_message_length", MESSAGE_BYTES),
@@ -81,17 +95,22 @@ class Asker:
         began = time.monotonic()
         return self._gathered(self._future(self._message(tensors)), began)
 
-    def ask_all(self, requests: Iterable[Sequence[WireTensor]]) -> list[Answered]:
-        """Ask over gRPC, all at once."""
+    def ask_all(
+        self, requests: Iterable[Sequence[WireTensor]], limit_s: float | None = None
+    ) -> list[Answered]:
+        """Ask over gRPC, all at once.
+
+        :param limit_s: of each answer, instead of the asker's.
+        """
         began = time.monotonic()
-        futures = [self._future(self._message(tensors)) for tensors in requests]
+        futures = [self._future(self._message(tensors), limit_s) for tensors in requests]
         return [self._gathered(future, began) for future in futures]
 
     def ask_bytes(self, body: bytes) -> Answered:
         """Send bytes over gRPC in the place of a request."""
         call = self._channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         began = time.monotonic()
-        return self._gathered(call.future(body, timeout=self._timeout_s), began, parsed=False)
+        return self._gathered(call.future(body, timeout=self._limit_s()), began, parsed=False)
 
     def ask_http(self, tensors: Sequence[WireTensor]) -> Answered:
         """Ask over HTTP, with binary tensors."""
@@ -113,13 +132,16 @@ class Asker:
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> Answered:
         """Send bytes over HTTP as a request."""
-        began = time.monotonic()
+        began, limit_s = time.monotonic(), self._limit_s()
         try:
             reply = self._server.call(
-                "POST", f"/v2/models/{self._model}/infer", body, headers, timeout_s=self._timeout_s
+                "POST", f"/v2/models/{self._model}/infer", body, headers, timeout_s=limit_s
             )
+        except TimeoutError:
+            told = f"HTTP: no answer within {limit_s:g} s"
+            return Answered("timed out", told, _ms(began), unheard=True)
         except OSError as error:
-            return Answered("silent", f"HTTP: {type(error).__name__}", _ms(began))
+            return Answered("silent", f"HTTP: {type(error).__name__}", _ms(began), unheard=True)
         if reply.status != 200:
             return Answered("refused", f"HTTP {reply.status}: {reply.error}", _ms(began))
         try:
@@ -137,8 +159,11 @@ class Asker:
             message.raw_input_contents.append(one.raw)
         return message
 
-    def _future(self, message: Any) -> Any:
-        return self._stub.ModelInfer.future(message, timeout=self._timeout_s)
+    def _future(self, message: Any, limit_s: float | None = None) -> Any:
+        return self._stub.ModelInfer.future(message, timeout=self._limit_s(limit_s))
+
+    def _limit_s(self, limit_s: float | None = None) -> float:
+        return min(self._timeout_s if limit_s is None else limit_s, max(1.0, self._left_s()))
 
     def _gathered(self, future: Any, began: float, *, parsed: bool = True) -> Answered:
         import grpc
@@ -149,7 +174,10 @@ class Asker:
             code: Any = error
             name = str(code.code().name)
             told = f"gRPC {name}: {code.details() or ''}"[:LINE_CHARACTERS]
-            return Answered("silent" if name in SILENCE else "refused", told, _ms(began))
+            if name == LATE:
+                return Answered("timed out", told, _ms(began), unheard=True)
+            is_silent = name in SILENCE
+            return Answered("silent" if is_silent else "refused", told, _ms(began), unheard=is_silent)
         body = message.SerializeToString() if parsed else bytes(message)
         try:
             return Answered("answered", "gRPC OK", _ms(began), read_grpc_answer(body))

@@ -19,13 +19,17 @@ CRASHES = 3
 
 @dataclass
 class Robustness:
-    """Boundary inputs, one after the other; a server that dies of one is replaced for the next."""
+    """Boundary inputs, one after the other; a server that dies of one, or answers no more, is replaced for the next.
+
+    :ivar limit_s: of an answer.
+    """
 
     plan: Plan
     model: Model
     golden: GoldenRows
     rows: Sequence[int]
     first: Answered
+    limit_s: float
     found: list[dict[str, Any]] = field(default_factory=list)
     left_out: str = ""
 
@@ -40,7 +44,7 @@ class Robustness:
             if self.plan.left_s() <= 0:
                 self.left_out = "the time was up"
             elif crashes >= CRASHES:
-                self.left_out = f"{crashes} servers had died"
+                self.left_out = f"{crashes} servers had died or answered no more"
             else:
                 left = self._on_a_new_server(left)
                 crashes += 1
@@ -54,16 +58,16 @@ class Robustness:
             if loaded["status"] != "loaded":
                 self.left_out = f"the version did not load again: {loaded['status']} {loaded['reason']}"
                 return list(probes)
-            with Asker(server, self.plan.model, self.plan.request_timeout_s) as asker:
+            with Asker(server, self.plan.model, self.limit_s, self.plan.left_s) as asker:
                 return self._ask(server, asker, probes)
 
     def _ask(self, server: OwnServer, asker: Asker, probes: Sequence[Probe]) -> list[Probe]:
-        """Ask until the server dies or the time is up; return what is left."""
+        """Ask until the server dies, answers no more, or the time is up; return what is left."""
         for number, probe in enumerate(probes):
             if self.plan.left_s() <= 0:
                 return list(probes[number:])
             self.found.append(self._one(server, asker, probe))
-            if self.found[-1]["died"]:
+            if self.found[-1]["died"] or self.found[-1]["stuck"]:
                 return list(probes[number + 1 :])
         return []
 
@@ -71,9 +75,10 @@ class Robustness:
         since = server.log_size()
         answered = probe.send(asker)
         died = server.ended(END_S if answered.outcome == "silent" else 0.0)
-        again = None if died else asker.ask(golden_request(self.model, self.golden, self.rows))
+        again = None if died else self._golden_row(asker)
         if again is not None and again.outcome != "answered":
             died = server.ended(END_S)
+        stuck = again is not None and again.unheard and not died
         return {
             "name": probe.name,
             "via": probe.via,
@@ -81,6 +86,13 @@ class Robustness:
             "told": answered.told,
             "ms": round(answered.ms, 3),
             "died": died,
-            "golden": "" if again is None else self.plan.alike(self.first, again),
+            "golden": "" if again is None or stuck else self.plan.alike(self.first, again),
+            "stuck": again.told if again is not None and stuck else "",
             "log": server.telling_lines(since) if died else [],
         }
+
+    def _golden_row(self, asker: Asker) -> Answered:
+        """Ask the golden row; it may have to wait until the server is done with the boundary input."""
+        request = golden_request(self.model, self.golden, self.rows)
+        again = asker.ask(request)
+        return asker.ask(request) if again.outcome == "timed out" and self.plan.left_s() > 0 else again

@@ -10,6 +10,7 @@ from slipway_pod.errors import PodError
 from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature, Tensor
+from slipway_pod.smoke_test.deadlines import Deadlines
 from slipway_pod.smoke_test.phases import Plan, instances, load, memory, model_of, steady, streams, timed
 from slipway_pod.smoke_test.probes import golden_request
 from slipway_pod.smoke_test.requests import Asker
@@ -72,19 +73,22 @@ class SmokeTest:
             self._broken(server, f"the server does not tell its models: {type(error).__name__}", since)
         if not self._can_be_asked():
             return
-        with Asker(server, plan.model, plan.request_timeout_s) as asker:
+        self._deadlines = Deadlines(plan.request_timeout_s)
+        with Asker(server, plan.model, self._deadlines.first_s(), plan.left_s) as asker:
             self._first = asker.ask(golden_request(self._model, self._golden, self._rows))
             entry["first_request_ms"] = round(self._first.ms, 3)
             if self._first.outcome != "answered":
-                self._broken(server, self._first.told, since)
+                self._broken(server, self._first.told, since, silent=self._first.unheard)
             elif len(self._result["loads"]) == plan.loads:
                 request = golden_request(self._model, self._golden, self._rows)
                 self._result["steady"] = steady(plan, asker, request, self._first)
+                usual_ms = self._result["steady"]["p50_ms"] or self._first.ms
+                self._deadlines = Deadlines(plan.request_timeout_s, usual_ms / 1000)
 
-    def _broken(self, server: OwnServer, told: str, since: int) -> None:
-        """Note that the version is loaded, and does not answer."""
-        died = server.ended(END_S)
-        self._result["broken"] = {"told": told, "died": died, "log": server.telling_lines(since)}
+    def _broken(self, server: OwnServer, told: str, since: int, *, silent: bool = False) -> None:
+        """Note that the version is loaded, and does not answer; `silent`: no word came of it in time."""
+        died, log = server.ended(END_S), server.telling_lines(since)
+        self._result["broken"] = {"told": told, "died": died, "log": log, "silent": silent}
 
     def _look(self, server: OwnServer) -> None:
         """Read the model's inputs from the server, and the golden set by them."""
@@ -99,11 +103,12 @@ class SmokeTest:
 
     def _on_the_last_server(self, server: OwnServer, gpu_before: int | None) -> None:
         """Ask every instance, then many times, then at and beyond the limits of the inputs."""
-        plan = self._plan
-        with Asker(server, plan.model, plan.request_timeout_s) as asker:
+        plan, deadlines = self._plan, self._deadlines
+        limit_s = deadlines.limit_s(max(1, self._model.max_batch_size))
+        with Asker(server, plan.model, limit_s, plan.left_s) as asker:
             request = golden_request(self._model, self._golden, self._rows)
             self._result["instances"] = timed(
-                lambda: instances(plan, server, asker, request, self._first, self._configs),
+                lambda: instances(plan, server, asker, request, self._first, self._configs, deadlines),
             )
             requests = [
                 golden_request(
@@ -111,11 +116,11 @@ class SmokeTest:
                 )
                 for start in range(min(self._golden.rows, REQUESTS_IN_TURN))
             ]
-            self._result["memory"] = timed(lambda: memory(plan, server, asker, requests))
+            self._result["memory"] = timed(lambda: memory(plan, server, asker, requests, deadlines))
             after = server.gpu_bytes()
             if not self._result["memory"]["ended"]:
                 # Last: it may end the server.
-                beyond = Robustness(plan, self._model, self._golden, self._rows, self._first)
+                beyond = Robustness(plan, self._model, self._golden, self._rows, self._first, limit_s)
                 self._result["robustness"] = timed(lambda: beyond.run(server, asker))
         self._result["gpu"] = (
             None if after is None else {"before_bytes": gpu_before or 0, "after_bytes": after}

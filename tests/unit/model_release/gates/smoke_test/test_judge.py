@@ -105,6 +105,12 @@ def test_what_harms_the_server_refuses_the_version(changes: dict[str, Any], chec
         ({"steady": {**ABOVE, "answered": 40, "differ": 4}, "instances": instances(differ=3)}, "instances"),
         ({"robustness": robustness(probe("NaN"), left_out=7)}, "robustness"),
         ({"robustness": None}, "robustness"),
+        ({"broken": {"told": "gRPC DEADLINE_EXCEEDED", "silent": True}, "memory": None}, "answers"),
+        ({"steady": {**ABOVE, "silent": 1}}, "answers"),
+        ({"memory": memory(silent=3)}, "answers"),
+        ({"instances": instances(silent=16, limit_s=10.0)}, "instances"),
+        ({"robustness": robustness(probe("NaN", outcome="timed out"))}, "robustness"),
+        ({"robustness": robustness(probe("NaN", outcome="timed out", stuck="timed out"))}, "robustness"),
     ],
 )
 def test_what_was_not_asked_is_no_pass(changes: dict[str, Any], check: str) -> None:
@@ -115,6 +121,25 @@ def test_what_was_not_asked_is_no_pass(changes: dict[str, Any], check: str) -> N
     require_smoke_test(verdict, SmokeTest(), "digits", 2)
     with pytest.raises(SmokeTestInconclusiveError):
         require_smoke_test(verdict, SmokeTest(on_inconclusive="refuse"), "digits", 2)
+
+
+def test_silence_is_no_excuse_for_what_was_seen_besides() -> None:
+    """Answers that differ, errors and a dead server refuse a version of which some requests were not answered."""
+    differ = judged(instances=instances(silent=2, differ=1, differences=["output y: off by 1"]))
+    assert statuses(differ)["instances"] == "fail"
+    assert statuses(judged(memory=memory(silent=2, failed=1)))["answers"] == "fail"
+    died = {"told": "gRPC UNAVAILABLE", "silent": True, "died": "the server was ended by SIGSEGV"}
+    assert statuses(judged(broken=died))["answers"] == "fail"
+
+
+def test_one_instance_is_compared_with_nobody() -> None:
+    """It passes, and the check says that there was nothing to compare it with."""
+    verdict = judged(
+        instances=instances(expected={"digits": 1}, seen={"digits": {"digits_0_0": 1}}, requests=1)
+    )
+    assert verdict.status == "pass"
+    (told,) = (one.told for one in verdict.checks if one.name == "instances")
+    assert told == "1 instance, seen in the server's log: there is no other one to compare it with"
 
 
 @pytest.mark.parametrize(("policy", "status"), [("fail", "fail"), ("warn", "warn"), ("off", "pass")])
