@@ -44,6 +44,7 @@ def approval_body(
         against,
         _preview(candidate_url),
         _not_compared(validation, benchmark),
+        _not_looked_at(validation),
         _stages(state),
         _validation(validation),
         _benchmark(benchmark),
@@ -62,6 +63,12 @@ def _not_compared(*reports: Mapping[str, Any] | None) -> str:
     reasons = dict.fromkeys((report or {}).get("not_compared") for report in reports)
     told = [f"**Not compared with the stable version:** {reason}" for reason in reasons if reason]
     return "\n\n".join(told)
+
+
+def _not_looked_at(validation: Mapping[str, Any] | None) -> str:
+    found = (validation or {}).get("not_looked_at")
+    names = ", ".join(f"`{name}`" for name in found) if isinstance(found, list | tuple) else ""
+    return f"**Outputs that nobody has looked at:** {names}" if names else ""
 
 
 def _stages(state: ReleaseState) -> str:

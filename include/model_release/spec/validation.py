@@ -63,6 +63,22 @@ class OutputHealth(SpecPart):
         return self if said else self.filled(batch_abs_tolerance=_SCALED_BY_REQUEST)
 
 
+class OtherOutputs(SpecPart):
+    """What is asked of the outputs that are not scored: they are held against stable's answers to the golden rows.
+
+    A relation that stable's outputs have to each other, such as a class that is the one with the highest score, must
+    still hold; so must what an output has to do with the golden labels, and the form of its numbers. Else it must have
+    to do with stable's from row to row, at nearly the same size.
+    """
+
+    policy: Policy = "fail"
+    """Of an output that surely is no longer what it was; `off`: none is looked at."""
+    ignore: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
+    """Outputs that are not looked at. Page, approval and record name them."""
+    agreement_min: Share | None = None
+    """Share of the rows with stable's class or text, below which it is told; left out: `agreement_min` above."""
+
+
 class _Validation(SpecPart):
     """What every kind has. The label's array has one value for each row of the golden set."""
 
@@ -81,6 +97,7 @@ class _Validation(SpecPart):
     stage ends as `inconclusive`, and the release with it.
     """
     health: OutputHealth = OutputHealth()
+    other_outputs: OtherOutputs = OtherOutputs()
     slice_accuracy_min: Share | None = None
     """Share of the rows of each slice (`golden.slices`) that must be answered right; a slice that is surely below it
     fails the version. Left out: it is told alone.

@@ -137,6 +137,7 @@ def recorded_stage(
     goes_on: bool = False,
     leaves_out: tuple[type[SlipwayError], ...] = (),
     manifest_sha256: str | None = None,
+    notes: Sequence[str] = (),
 ) -> Iterator[None]:
     """Write to the record that a stage begins, and how it ended.
 
@@ -146,6 +147,7 @@ def recorded_stage(
     :param goes_on: the stage has not passed yet when this has: a later task's part is to come.
     :param leaves_out: errors that end this stage as ``left_out`` and no more: the release goes on without it.
     :param manifest_sha256: for which manifest, by the digest of its bytes, the stage passes; written when it does.
+    :param notes: what is said of a pass, read when the stage ends: such as what it did not look at.
     """
     if not resumed:
         record.append(StageStarted(stage=stage))
@@ -171,4 +173,7 @@ def recorded_stage(
         record.append(StageFinished(stage=stage, outcome="failed", reason=reason))
         raise
     if not goes_on:
-        record.append(StageFinished(stage=stage, outcome="passed", manifest_sha256=manifest_sha256))
+        reason = "; ".join(notes) or None
+        record.append(
+            StageFinished(stage=stage, outcome="passed", reason=reason, manifest_sha256=manifest_sha256)
+        )

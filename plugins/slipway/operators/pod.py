@@ -66,6 +66,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
         self.poll_interval = poll_interval
         self.pod_options = pod_options
         self._execution: PodExecution | None = None
+        self.notes: list[str] = []
 
     def describe(self, release_run: ReleaseRun) -> ReleasePod:
         """Return the pod of this step; the templates have been rendered by then."""
@@ -148,6 +149,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
             resumed=resumed,
             leaves_out=pod.leaves_out,
             manifest_sha256=pod.manifest_sha256,
+            notes=self.notes,
         )
 
     def _finish(self, pod: ReleasePod, release_run: ReleaseRun, run: Callable[[PodExecution], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_an
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck, health_of
+from include.model_release.gates.validation.other_outputs.compare import compare_outputs
+from include.model_release.gates.validation.other_outputs.result import OutputResult
 from include.model_release.gates.validation.quality.slices import slice_figures, slices_not_compared
 from include.model_release.gates.validation.scores import ValidationScores, require_output
 from include.model_release.gates.validation.signature import SignatureChange, require_compatible
@@ -21,7 +24,7 @@ from include.model_release.publishing.manifest import Manifest
 from include.model_release.reports.signature_report import signature_report
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
-from include.model_release.spec.validation import CustomValidation
+from include.model_release.spec.validation import CustomValidation, Validation
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
@@ -46,6 +49,14 @@ from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What was seen of the answers besides their scores."""
+
+    health: Sequence[HealthCheck]
+    outputs: Sequence[OutputResult]
 
 
 class ValidateModelOperator(ReleasePodOperator):
@@ -79,12 +90,13 @@ class ValidateModelOperator(ReleasePodOperator):
     def run(self, context: Context) -> None:
         """Signature first, then answers, then the suite; the report is written whatever it says."""
         release_run = self.release_run
-        with recorded_stage(self.record, "validate", manifest_sha256=self._staging.manifest_sha256):
+        digest = self._staging.manifest_sha256
+        with recorded_stage(self.record, "validate", manifest_sha256=digest, notes=self.notes):
             hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
             changes = self._check_signature(release_run, hook, self._staging)
             manifest = self._manifest(release_run, self._staging)
             golden = self._golden(release_run, self._staging, manifest)
-            found, stable, health = self._ask(release_run, hook, golden)
+            found, stable, looked = self._ask(release_run, hook, golden, manifest)
             numbers = score(
                 golden,
                 found.answers,
@@ -92,7 +104,7 @@ class ValidateModelOperator(ReleasePodOperator):
                 release_run.spec.validation,
             )
             latencies = (found.latency_ms, () if stable is None else stable.latency_ms)
-            self._conclude(release_run, numbers, health, latencies, manifest, golden, changes)
+            self._conclude(release_run, numbers, looked, latencies, manifest, golden, changes)
 
     def describe(self, release_run: ReleaseRun) -> ReleasePod:
         """Return the scorer's pod."""
@@ -111,9 +123,10 @@ class ValidateModelOperator(ReleasePodOperator):
         """Ask both versions, and write what the scorer's pod is given."""
         hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
         self._check_signature(release_run, hook, self._staging)
-        golden = self._golden(release_run, self._staging, self._manifest(release_run, self._staging))
-        found, stable, health = self._ask(release_run, hook, golden)
-        keep_for_scorer(self.store, release_run, golden, found, stable, health)
+        manifest = self._manifest(release_run, self._staging)
+        golden = self._golden(release_run, self._staging, manifest)
+        found, stable, looked = self._ask(release_run, hook, golden, manifest)
+        keep_for_scorer(self.store, release_run, golden, found, stable, looked.health, looked.outputs)
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Hold what the scorer returned against the release file's limits."""
@@ -124,7 +137,8 @@ class ValidateModelOperator(ReleasePodOperator):
         gathered = read_gathered(self.store, release_run)
         numbers = scored(self.store, release_run, golden, gathered, result)
         latencies = (gathered.latency_ms, gathered.stable_latency_ms)
-        self._conclude(release_run, numbers, gathered.checks(), latencies, manifest, golden, changes)
+        looked = _Looked(gathered.checks(), gathered.outputs())
+        self._conclude(release_run, numbers, looked, latencies, manifest, golden, changes)
 
     @cached_property
     def _staging(self) -> Staging:
@@ -206,11 +220,11 @@ class ValidateModelOperator(ReleasePodOperator):
         return load_golden_set(registry, manifest, release_run.spec, staging.candidate.config)
 
     def _ask(
-        self, release_run: ReleaseRun, hook: TritonHook, golden: GoldenSet
-    ) -> tuple[Answered, Answered | None, tuple[HealthCheck, ...]]:
+        self, release_run: ReleaseRun, hook: TritonHook, golden: GoldenSet, manifest: Manifest
+    ) -> tuple[Answered, Answered | None, _Looked]:
         """Both versions answer the candidate's golden set; the candidate some rows of it again."""
         staging, validation = self._staging, release_run.spec.validation
-        questions = GoldenQuestions(hook, validation, golden)
+        questions = GoldenQuestions(hook, validation, golden, _not_scored(manifest, validation))
         found = questions.ask(staging.candidate)
         self._keep_answers(release_run, found.answers)
         stable = None if staging.baseline is None else questions.ask(staging.baseline)
@@ -223,13 +237,18 @@ class ValidateModelOperator(ReleasePodOperator):
         )
         for one in health:
             self.log.info("output health, %s: %s (%s)", one.name, one.told, one.status)
-        return found, stable, health
+        outputs = compare_outputs(
+            golden, found.whole, None if stable is None else stable.whole, validation, staging.not_compared
+        )
+        for output in outputs:
+            self.log.info("output %s, %s: %s (%s)", output.name, output.measure, output.told, output.status)
+        return found, stable, _Looked(health, outputs)
 
     def _conclude(
         self,
         release_run: ReleaseRun,
         numbers: ValidationScores,
-        health: Sequence[HealthCheck],
+        looked: _Looked,
         latencies: tuple[Sequence[float], Sequence[float]],
         manifest: Manifest,
         golden: GoldenSet,
@@ -240,17 +259,19 @@ class ValidateModelOperator(ReleasePodOperator):
         :param latencies: by golden row how long each version's request took, the candidate's first.
         :param changes: of the signature, with which clients can go on.
         """
-        report = self._report(release_run, numbers, health, latencies, manifest, golden)
+        report = self._report(release_run, numbers, looked, latencies, manifest, golden)
         report["signature_changes"] = [change.told for change in changes]
         report["breaking"] = release_run.spec.breaking
         self._keep(release_run, report)
+        if report["not_looked_at"]:
+            self.notes[:] = [f"outputs that nobody has looked at: {', '.join(report['not_looked_at'])}"]
         require_validation(report)
 
     def _report(
         self,
         release_run: ReleaseRun,
         numbers: ValidationScores,
-        health: Sequence[HealthCheck],
+        looked: _Looked,
         latencies: tuple[Sequence[float], Sequence[float]],
         manifest: Manifest,
         golden: GoldenSet,
@@ -276,7 +297,8 @@ class ValidateModelOperator(ReleasePodOperator):
             numbers=numbers,
             results=results,
             signature=manifest.signature,
-            health=health,
+            health=looked.health,
+            other_outputs=looked.outputs,
             rows_taken=golden.axes.told(),
             suites=[one for one in suites if one is not None],
             slices=slices,
@@ -285,6 +307,10 @@ class ValidateModelOperator(ReleasePodOperator):
 
     def _keep_document(self, release_run: ReleaseRun, place: str, document: Mapping[str, Any]) -> None:
         self.store.write_json(f"{release_run.evidence_prefix}{place}", document)
+
+
+def _not_scored(manifest: Manifest, validation: Validation) -> tuple[str, ...]:
+    return tuple(one.name for one in manifest.signature.outputs if one.name not in validation.outputs)
 
 
 def _now() -> str:

@@ -22,6 +22,11 @@ from include.model_release.gates.validation.kinds.detections import score_detect
 from include.model_release.gates.validation.kinds.ranking import score_ranking
 from include.model_release.gates.validation.kinds.segmentation import score_segmentation
 from include.model_release.gates.validation.kinds.vectors import score_vectors
+from include.model_release.gates.validation.other_outputs.result import (
+    OutputResult,
+    Status,
+    report_parts,
+)
 from include.model_release.gates.validation.quality.slices import SLICES_SHOWN, SliceFigure
 from include.model_release.gates.validation.quality.suites import SuiteResult, judge_suites
 from include.model_release.gates.validation.regression import score_regression
@@ -86,6 +91,7 @@ def validation_report(
     suites: Sequence[SuiteResult] = (),
     slices: Sequence[SliceFigure] = (),
     slices_left_out: Sequence[str] = (),
+    other_outputs: Sequence[OutputResult] = (),
 ) -> dict[str, Any]:
     """Return the report, ready for JSON and for `report_html.render_report_html`.
 
@@ -96,6 +102,7 @@ def validation_report(
     :param suites: what the release file expects besides, of the golden set and of the answers.
     :param slices: accuracy and agreement by slice.
     :param slices_left_out: which of their limits were held against nothing, in words.
+    :param other_outputs: what was found of the outputs that are not scored.
     """
     sureness = sureness_of(numbers, results)
     insists = numbers.validation.on_inconclusive == "refuse"
@@ -104,6 +111,7 @@ def validation_report(
         *_failures(numbers, results, health, sureness),
         *further.failures,
         *(one.told() for one in slices if one.decision == "not_met"),
+        *_told_outputs(other_outputs, "fail"),
     ]
     unsure = [
         *sureness.undecided,
@@ -114,6 +122,9 @@ def validation_report(
     undecided = unsure if insists else []
     left_out = [f"nothing was compared with the version that is live: {not_compared}"] if not_compared else []
     warnings = list(dict.fromkeys([*left_out, *unsure, *further.warnings, *_warnings(health)]))
+    warnings += _told_outputs(other_outputs, "warn")
+    if stable_version is not None:
+        warnings += _told_outputs(other_outputs, "not_looked_at")
     found = numbers.words()
     if numbers.agreement is not None:
         found += f", agreement with version {stable_version} {numbers.agreement:.4f}"
@@ -133,6 +144,7 @@ def validation_report(
         "health": [one.to_dict() for one in health],
         "suites": list(further.tables),
         "slices": [one.to_dict() for one in slices[:SLICES_SHOWN]],
+        **report_parts(other_outputs),
         **numbers.details(),
         "worst": list(numbers.worst),
         "rows_taken": rows_taken or None,
@@ -159,6 +171,11 @@ def _failures(
     losses = numbers.losses()
     broken = [f"{one.name.replace('_', ' ')}: {one.told}" for one in health if one.status == "fail"]
     return [*failed, *([losses] if losses else []), *broken]
+
+
+def _told_outputs(results: Sequence[OutputResult], status: Status) -> list[str]:
+    nobody = "nobody has looked at it: " if status == "not_looked_at" else ""
+    return [f"output `{one.name}`: {nobody}{one.told}" for one in results if one.status == status]
 
 
 def _warnings(health: Sequence[HealthCheck]) -> list[str]:

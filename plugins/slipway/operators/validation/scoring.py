@@ -18,6 +18,7 @@ from include.model_release.document_form import first_problem
 from include.model_release.errors import TransientError, UserError
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck
+from include.model_release.gates.validation.other_outputs.result import OutputResult
 from include.model_release.gates.validation.scoring.given import pack_given
 from include.model_release.gates.validation.scoring.returned import (
     SCORES_FILE,
@@ -46,6 +47,15 @@ class _Health(BaseModel):
     told: str
 
 
+class _Output(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    output: str
+    status: str
+    measure: str
+    told: str
+
+
 class Gathered(BaseModel):
     """What was asked of both versions before the pod was started.
 
@@ -62,12 +72,17 @@ class Gathered(BaseModel):
     rows: int
     compared: bool
     health: tuple[_Health, ...]
+    other_outputs: tuple[_Output, ...] = ()
     latency_ms: tuple[float, ...]
     stable_latency_ms: tuple[float, ...]
 
     def checks(self) -> tuple[HealthCheck, ...]:
         """Return the output health."""
         return tuple(HealthCheck.from_dict(one.model_dump()) for one in self.health)
+
+    def outputs(self) -> tuple[OutputResult, ...]:
+        """Return what was found of the outputs that are not scored."""
+        return tuple(OutputResult.from_dict(one.model_dump()) for one in self.other_outputs)
 
 
 def scoring_prefix(release_run: ReleaseRun) -> str:
@@ -82,6 +97,7 @@ def keep_for_scorer(
     answered: Answered,
     stable: Answered | None,
     health: Sequence[HealthCheck],
+    other_outputs: Sequence[OutputResult],
 ) -> None:
     """Write what the pod is given, and last what was gathered.
 
@@ -99,6 +115,7 @@ def keep_for_scorer(
         rows=golden.rows,
         compared=stable is not None,
         health=tuple(_Health.model_validate(one.to_dict()) for one in health),
+        other_outputs=tuple(_Output.model_validate(one.to_dict()) for one in other_outputs),
         latency_ms=answered.latency_ms,
         stable_latency_ms=() if stable is None else stable.latency_ms,
     )
