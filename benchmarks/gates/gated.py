@@ -25,6 +25,8 @@ from include.model_release.gates.validation.gate import require_validation, scor
 from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
 from include.model_release.gates.validation.health import health_of, probe_of, rows_to_probe
 from include.model_release.gates.validation.kinds.vectors import cosines
+from include.model_release.gates.validation.other_outputs.compare import compare_outputs
+from include.model_release.gates.validation.other_outputs.result import OutputAnswers
 from include.model_release.tensors import ModelSignature, TensorSpec
 
 Array = NDArray[Any]
@@ -87,12 +89,30 @@ def answers_of(subject: Subject, golden: GoldenSet, ask: Ask) -> Array:
     )
 
 
+def whole_answers(subject: Subject, golden: GoldenSet, ask: Ask) -> OutputAnswers:
+    """Return the answers to all golden rows in every output."""
+    validation, names = subject.validation, [one.name for one in subject.model.graph.output]
+    parts: dict[str, list[Array]] = {name: [] for name in names}
+    for rows, inputs in golden.batches(validation.batch_size):
+        for name, array in ask(inputs, names).items():
+            parts[name].append(golden.rows_first(name, array, rows.stop - rows.start))
+    found = {name: np.concatenate(each) for name, each in parts.items()}
+    scored = {name: found.pop(name) for name in validation.outputs}
+    return OutputAnswers(scored, found)
+
+
 def gate(
-    subject: Subject, content: bytes, arrays: Arrays, stable: Array | None, ask: Ask | None = None
+    subject: Subject,
+    content: bytes,
+    arrays: Arrays,
+    stable: Array | None,
+    ask: Ask | None = None,
+    stable_whole: OutputAnswers | None = None,
 ) -> Verdict:
     """Return what the gates say of a model file.
 
     :param stable: the stable version's answers to the same golden set.
+    :param stable_whole: the same in every output; None: the outputs that are not scored are not asked for.
     :param ask: how it is asked; left out: in process.
     """
     try:
@@ -107,7 +127,8 @@ def gate(
     found: Array | None = None
     try:
         found = answers_of(subject, golden, ask)
-        report = _report(subject, golden, found, stable, ask)
+        others = None if stable_whole is None else whole_answers(subject, golden, ask)
+        report = _report(subject, golden, found, stable, ask, (others, stable_whole))
         require_validation(report)
     except SlipwayError as error:
         return Verdict("validate", str(error)[:300], found)
@@ -124,7 +145,12 @@ def _check(content: bytes) -> None:
 
 
 def _report(
-    subject: Subject, golden: GoldenSet, found: Array, stable: Array | None, ask: Ask
+    subject: Subject,
+    golden: GoldenSet,
+    found: Array,
+    stable: Array | None,
+    ask: Ask,
+    whole: tuple[OutputAnswers | None, OutputAnswers | None],
 ) -> Mapping[str, Any]:
     validation = subject.validation
 
@@ -147,6 +173,7 @@ def _report(
         numbers=numbers,
         results=run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), subject.name),
         health=health_of(golden, found, stable, validation, probe),
+        other_outputs=() if whole[0] is None else compare_outputs(golden, whole[0], whole[1], validation),
     )
 
 

@@ -1,9 +1,11 @@
 """`gate_mutation_score`: how many damaged models the default gates catch before any user meets them, in percent.
 
 Five real models, each damaged in every way of `mutations` that applies; the stable version is the undamaged one, and
-the golden sets are drawn anew for each. A damage that the gates let through and that changes fewer than 2 % of the
-answers to other rows is no harm, and is told apart. And a hundred runs of undamaged models, of which none may be
-refused. What every single one came to lies in `.sandbox/bench/gate_mutation_score.json`.
+the golden sets are drawn anew for each. And a network with nine outputs, trained anew with twenty seeds over another
+one: whole, and with one damaged output beside the scored one (`second_outputs`). A damage that the gates let through
+and that changes fewer than 2 % of the answers to other rows is no harm, and is told apart. And a hundred runs of
+undamaged models, of which none may be refused. What every single one came to lies in
+`.sandbox/bench/gate_mutation_score.json`.
 """
 
 from __future__ import annotations
@@ -14,8 +16,17 @@ import zlib
 from typing import Any
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.gates.gated import Ask, answers_of, changed_share, gate, in_process, signature_of
+from benchmarks.gates.gated import (
+    Ask,
+    answers_of,
+    changed_share,
+    gate,
+    in_process,
+    signature_of,
+    whole_answers,
+)
 from benchmarks.gates.mutations import MUTATIONS, damaged
+from benchmarks.gates.second_outputs import damaged_output, damages, with_second_outputs
 from benchmarks.gates.subject import Subject
 from benchmarks.gates.subjects import subjects
 from benchmarks.sandbox import PROJECT_ROOT
@@ -23,6 +34,7 @@ from include.model_release.gates.validation.golden_set import golden_from_arrays
 
 SEED = 16
 UNDAMAGED_RUNS = 20
+STABLE_SEED = 100
 HARM_SHARE = 0.02
 _TABLE = PROJECT_ROOT / ".sandbox" / "bench" / "gate_mutation_score.json"
 
@@ -32,7 +44,7 @@ def measure() -> Figure:
 
     :raises MeasureError: an undamaged model was refused.
     """
-    rows = [row for subject in subjects() for row in _of_subject(subject)]
+    rows = [row for subject in subjects() for row in _of_subject(subject)] + _of_second_outputs()
     damages = [row for row in rows if row["damage"] and row["verdict"] != "harmless"]
     caught = [row for row in damages if row["verdict"] != "passed"]
     refused = [row for row in rows if not row["damage"] and row["verdict"] != "passed"]
@@ -70,6 +82,27 @@ def _of_subject(subject: Subject) -> list[dict[str, Any]]:
         caught = verdict.caught_by or ("harmless" if _is_harmless(subject, content, ask, seed) else "passed")
         found.append(_row(subject, name, caught, verdict.told, seed))
         print(f"  {subject.name:<16} {name:<38} {caught}", file=sys.stderr, flush=True)
+    return found
+
+
+def _of_second_outputs() -> list[dict[str, Any]]:
+    """Release models that were trained anew over another one: whole, and with one damaged output that is not scored."""
+    stable = with_second_outputs(STABLE_SEED)
+    ask = in_process(stable.model.SerializeToString())
+    found: list[dict[str, Any]] = []
+    runs = [("", "", seed) for seed in range(1, UNDAMAGED_RUNS + 1)]
+    runs += [(name, damage, 1 + place % UNDAMAGED_RUNS) for place, (name, damage) in enumerate(damages())]
+    for name, damage, seed in runs:
+        subject = with_second_outputs(seed)
+        model = subject.model
+        content = damaged_output(model, name, damage) if damage else model.SerializeToString()
+        arrays = subject.golden(SEED + seed)
+        golden = golden_from_arrays(arrays, signature_of(model), "label", kind="classification")
+        answers, whole = answers_of(stable, golden, ask), whole_answers(stable, golden, ask)
+        verdict = gate(subject, content, arrays, answers, stable_whole=whole)
+        told = f"output `{name}`: {damage}" if damage else ""
+        found.append(_row(subject, told, verdict.caught_by or "passed", verdict.told, SEED + seed))
+        print(f"  {subject.name:<16} {told:<38} {found[-1]['verdict']}", file=sys.stderr, flush=True)
     return found
 
 

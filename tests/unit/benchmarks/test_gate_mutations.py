@@ -9,9 +9,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.gates.gated import changed_share, gate, in_process
+from benchmarks.gates.gated import (
+    answers_of,
+    changed_share,
+    gate,
+    in_process,
+    signature_of,
+    whole_answers,
+)
 from benchmarks.gates.mutations import MUTATIONS, damaged
+from benchmarks.gates.second_outputs import damaged_output, damages, with_second_outputs
 from benchmarks.gates.subject import Subject
+from include.model_release.gates.validation.golden_set import golden_from_arrays
 from include.model_release.spec.validation import ClassificationValidation
 
 _NUMBERS = np.random.default_rng(2)
@@ -75,3 +84,29 @@ def test_answers_change_where_a_user_gets_another_class() -> None:
     """Other scores with the same best class are the same answer."""
     one = np.array([[0.6, 0.4], [0.9, 0.1]])
     assert changed_share(_subject(), one, np.array([[0.9, 0.1], [0.2, 0.8]])) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("digit", "off by one"),
+        ("name", "wrong text"),
+        ("logits", "ten times"),
+        ("odd", "constant"),
+        ("ink", "NaN"),
+        ("hidden", "rows of others"),
+    ],
+)
+def test_a_damaged_second_output_is_caught_and_a_retrained_model_is_not(name: str, damage: str) -> None:
+    """The gates name the output that was damaged, of a model that was trained anew, and let the whole one pass."""
+    stable, subject = with_second_outputs(100), with_second_outputs(1)
+    arrays = subject.golden(1)
+    golden = golden_from_arrays(arrays, signature_of(subject.model), "label")
+    ask = in_process(stable.model.SerializeToString())
+    answers, whole = answers_of(stable, golden, ask), whole_answers(stable, golden, ask)
+    verdict = gate(subject, subject.model.SerializeToString(), arrays, answers, stable_whole=whole)
+    assert verdict.caught_by == "", verdict.told
+    assert (name, damage) in damages()
+    caught = gate(subject, damaged_output(subject.model, name, damage), arrays, answers, stable_whole=whole)
+    assert caught.caught_by == "validate"
+    assert f"output `{name}`" in caught.told
