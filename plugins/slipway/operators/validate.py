@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
 from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_answers
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
@@ -204,9 +202,9 @@ class ValidateModelOperator(ReleasePodOperator):
         self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
         self.log.info("report: %s", self.page())
 
-    def _keep_answers(self, release_run: ReleaseRun, answers: np.ndarray) -> None:
+    def _keep_answers(self, release_run: ReleaseRun, found: Answered) -> None:
         """Keeps what `model_revalidation` holds the live version's answers against, for as long as it is live."""
-        content = pack_answers(answers, GOLDEN_ROWS_LIMIT)
+        content = pack_answers(found.answers, GOLDEN_ROWS_LIMIT, found.whole.others)
         if content is None:
             self.log.warning("the answers are too large to be kept: there will be no reference for them")
             return
@@ -226,7 +224,7 @@ class ValidateModelOperator(ReleasePodOperator):
         staging, validation = self._staging, release_run.spec.validation
         questions = GoldenQuestions(hook, validation, golden, _not_scored(manifest, validation))
         found = questions.ask(staging.candidate)
-        self._keep_answers(release_run, found.answers)
+        self._keep_answers(release_run, found)
         stable = None if staging.baseline is None else questions.ask(staging.baseline)
         health = health_of(
             golden,

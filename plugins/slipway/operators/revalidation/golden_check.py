@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,13 @@ from include.model_release.errors import (
 from include.model_release.gates.validation.answers import (
     ANSWERS_FILE,
     ANSWERS_LIMIT_BYTES,
+    KeptAnswers,
     unpack_answers,
 )
 from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.other_outputs.alike import rows_alike
 from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.gates.validation.scores import MEAN
 from include.model_release.operations.documents import OperationsDocument
@@ -52,6 +55,9 @@ from slipway.traffic.golden_replay import golden_request
 # The first requests open connections and fill caches; they are not measured.
 _WARM_UP = 3
 _MEASURED = 60
+_SEVERAL = 2
+# A request may take this share of its limit by what a single row takes: the server has users' requests as well.
+_SHARE_OF_LIMIT = 0.25
 _HEADER_LENGTH = "inference-header-content-length"
 
 
@@ -100,7 +106,7 @@ class GoldenParts:
         """Whether a request may have several responses, which the REST protocol does not give."""
         return is_decoupled(ModelRegistry(self.store).configs(self.manifest).values())
 
-    def reference(self, promoted_by: str | None) -> np.ndarray | None:
+    def reference(self, promoted_by: str | None) -> KeptAnswers | None:
         """Return the answers that were kept when the version was released; None where none were.
 
         :param promoted_by: the run that promoted it, whose evidence has them; None: no record tells.
@@ -143,7 +149,7 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
         return left_out("answers", "its scorer runs in a pod of a release: the answers are not scored again")
     golden, config = parts.golden()
     limit = int(config.get("max_batch_size", 0)) or validation.batch_size
-    batches = list(golden.batches(min(limit, validation.batch_size)))
+    batches = list(golden.batches(_rows_in_time(parts, golden, min(limit, validation.batch_size))))
     replies = parts.server.post_each([_post(parts, inputs) for _, inputs in batches])
     refused = [reply for reply in replies if reply.status != 200]
     if refused:
@@ -161,9 +167,52 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
                 for reply, (rows, _) in zip(replies, batches, strict=True)
             ]
         )
-        return _judged(parts, golden, answers, parts.reference(promoted_by))
+        kept = parts.reference(promoted_by)
+        others = _others_changed(parts, golden, replies, batches, kept)
+        if others:
+            return differs("answers", "; ".join(others), others)
+        return _judged(parts, golden, answers, None if kept is None else kept.answers)
     except (ValidationRefusedError, ModelInvalidError) as error:
         return differs("answers", str(error), [error.what])
+
+
+def _rows_in_time(parts: GoldenParts, golden: GoldenSet, most: int) -> int:
+    """Return how many rows a request may have to be answered within its limit, by how long one row takes alone."""
+    if golden.request_rows is not None or most < _SEVERAL:
+        return most
+    (reply,) = parts.server.post_each([_post(parts, golden.take([0]))])
+    if reply.status != HTTPStatus.OK:
+        return most
+    fitting = parts.spec.revalidation.timeout_s * _SHARE_OF_LIMIT / max(reply.latency_ms / 1000, 1e-6)
+    return int(max(1, min(most, fitting)))
+
+
+def _others_changed(
+    parts: GoldenParts,
+    golden: GoldenSet,
+    replies: Sequence[Reply],
+    batches: Sequence[tuple[slice, Mapping[str, np.ndarray]]],
+    kept: KeptAnswers | None,
+) -> list[str]:
+    """Say which outputs that are not scored are answered otherwise than when the version was released.
+
+    :raises ModelInvalidError: an answer lacks one of them.
+    """
+    asked = parts.spec.validation.other_outputs
+    found = []
+    for name, then in ({} if kept is None or asked.policy == "off" else kept.others).items():
+        now = joined(
+            [
+                golden.rows_first(name, _output(reply, name), rows.stop - rows.start)
+                for reply, (rows, _) in zip(replies, batches, strict=True)
+            ]
+        )
+        if name in asked.ignore or len(then) < golden.rows or len(now) != golden.rows:
+            continue
+        share = float(rows_alike(then[: golden.rows], now).mean())
+        if share < parts.spec.revalidation.agreement_min:
+            found.append(f"output `{name}`: {share:.1%} of the rows are answered as when it was released")
+    return found
 
 
 def _judged(
