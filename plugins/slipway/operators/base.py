@@ -173,7 +173,7 @@ def recorded_stage(
         record.append(StageFinished(stage=stage, outcome="failed", reason=reason))
         raise
     if not goes_on:
-        reason = "; ".join(notes) or None
+        noted = "; ".join(notes) or None
         record.append(
-            StageFinished(stage=stage, outcome="passed", reason=reason, manifest_sha256=manifest_sha256)
+            StageFinished(stage=stage, outcome="passed", reason=noted, manifest_sha256=manifest_sha256)
         )
