@@ -54,6 +54,7 @@ SlipwayError
       - RegistryUnavailableError    the model registry
       - MetricsUnavailableError     the source of the judge's numbers
       - TimedOutError               something did not happen within its limit
+      - PodStartError               a pod did not come up, for what the cluster around it lacks or does
       - CanaryPausedError           a person has paused the canary
       - ReleaseHeldError            there is a freeze, or no release window is open
 
@@ -362,6 +363,10 @@ class MetricsUnavailableError(TransientError):
 
 class TimedOutError(TransientError):
     """Something did not happen within its limit."""
+
+
+class PodStartError(TransientError):
+    """A pod did not come up, for what the cluster around it lacks or does: no node has room, an image is not pulled."""
 
 
 class CanaryPausedError(TransientError):

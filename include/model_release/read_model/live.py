@@ -89,7 +89,8 @@ class LiveDocument(ReadModelDocument):
     when the step can end at the earliest; None: it has no end, because it is held or paused, or it has ended.
     `decision` is what the watch has decided at the end of the step, "" before. `held` tells that it only watches while
     a person thinks or a raise is held. `paused_since` and `held_since` are when the watch first saw that. `windows`
-    are the last ones, oldest first.
+    are the last ones, oldest first. `waiting` is why the candidate has not the step's weight yet, its pods' troubles
+    included; "" once it has.
     """
 
     called: ClassVar[str] = "live document of a canary"
@@ -109,6 +110,7 @@ class LiveDocument(ReadModelDocument):
     window_s: Seconds = 0.0
     next_decision_at: UtcTime | None = None
     exposure: ExposureUsed = ExposureUsed()
+    waiting: Line = ""
     paused: Line = ""
     paused_since: UtcTime | None = None
     held: bool = False

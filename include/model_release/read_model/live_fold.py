@@ -36,6 +36,7 @@ class Watched:
     :param held: a person thinks, or a raise is held: the step has no end.
     :param paused: why a person wants the canary to stay at its weight; "" where nobody does.
     :param decision: what was decided at the end of the step; "" before.
+    :param waiting: why the weight is not reached yet; "" where it is, or nobody knows.
     """
 
     model: str
@@ -49,6 +50,7 @@ class Watched:
     decision: str
     verdict: Verdict
     unjudged: Totals
+    waiting: str = ""
 
 
 def live_document(
@@ -93,6 +95,7 @@ def live_document(
             max_requests=plan.exposure.max_requests,
             max_errors=plan.exposure.max_errors,
         ),
+        waiting=cut(watched.waiting),
         paused=cut(watched.paused),
         paused_since=_since(watched.paused, None if before is None else before.paused_since, at),
         held=watched.held,

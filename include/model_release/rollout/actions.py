@@ -209,14 +209,16 @@ class Done:
 class Impossible:
     """The goal cannot be reached from here without doing harm; `reason` says why and what to do.
 
-    `kind` is `load_failed` (the new revision does not come up), `foreign_change` (someone else is at work),
+    `kind` is `load_failed` (the new revision does not come up), `setup_failed` (nor would another version, with the
+    image, memory and rights that its pods are given), `foreign_change` (someone else is at work),
     `rolled_back` (it has been decided to go back, or the URI was rolled back before), `absent` or
-    `not_applicable`.
+    `not_applicable`. `remedy` is what to do, where more is known than to look at the InferenceService.
     """
 
     reason: str
     kind: str = "not_applicable"
     phase: str = "impossible"
+    remedy: str = ""
 
 
 Action = Create | Patch | Expose | Delete | Wait | Done | Impossible

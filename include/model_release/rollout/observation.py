@@ -60,6 +60,7 @@ from include.model_release.rollout.knative_view import (
     knative_view,
     revision_templates,
 )
+from include.model_release.rollout.pods.starting import StartingPod
 from include.model_release.rollout.preflight import preflight
 from include.model_release.rollout.standard_notes import leads_nobody_to, notes_of, own_urls
 from include.model_release.rollout.standard_view import (
@@ -103,7 +104,7 @@ class Observed:
     `restored_at` is the generation in which a rollback named the good version, "" where none did; `named_by` is who
     changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the
     spec is of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing
-    else.
+    else. `pods` are the InferenceService's; None: they were not read, or cannot be.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Observed:
     restored_at: str = ""
     named_by: str = ""
     unreadable: tuple[str, ...] = ()
+    pods: tuple[StartingPod, ...] | None = None
 
     @property
     def dialect(self) -> Dialect:

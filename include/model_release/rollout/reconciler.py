@@ -22,6 +22,9 @@ The rules, for everybody:
 - *Refused.* A patch may name what to do when it meets an error (`Patch.fallback`): that is done on a new observation.
   Whatever comes of it, the patch's error counts afterwards as it does without. The first patch that is urgent is given
   up early, so that users do not wait for webhooks that hang; that is no error, and it is sent again with all its time.
+- *Pods.* While a wait lasts the pods of the version are read now and then. What holds them up is said with the wait's
+  reason; what cannot pass ends a wait forward with the pods' own cause (`waiting/coming_up.py`), as it does at the end
+  of the time.
 - *Behind.* What KServe and Knative have made in Knative mode is read as well, but on the way back not before the first
   patch. Where an observation without it calls for a wait, the next one, with it, follows at once.
 - *Order.* An observation that is older than another one, or than an accepted patch, is dropped: observe again.
@@ -39,10 +42,12 @@ from include.model_release.errors import (
     CanaryPausedError,
     CanaryRefusedError,
     ForeignChangeError,
+    PodStartError,
     ReleaseHeldError,
     SlipwayError,
     TimedOutError,
     TransientError,
+    UserError,
 )
 from include.model_release.rollout.actions import (
     FALLBACK_AFTER_S,
@@ -60,12 +65,15 @@ from include.model_release.rollout.actions import (
 )
 from include.model_release.rollout.next_action import next_action
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.waiting.coming_up import ComingUp
+from include.model_release.rollout.waiting.fallback import WaitFallback
 
 # How long an observation may be older than what is known already.
 CACHE_LAG_S = 30.0
 
 _ERRORS: dict[str, type[SlipwayError]] = {
     "load_failed": CanaryRefusedError,
+    "setup_failed": UserError,
     "rolled_back": AlreadyReleasedError,
 }
 
@@ -115,9 +123,12 @@ Event = Waited | Saw | Acted | Failed
 
 @dataclass(frozen=True)
 class Observe:
-    """Observe the InferenceService; `behind`: and the Knative Service behind it, where there is one."""
+    """Observe the InferenceService; `behind`: and the Knative Service behind it, where there is one; `pods`: and the
+    pods, where they may be seen.
+    """
 
     behind: bool = False
+    pods: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,47 +192,6 @@ class Limits:
     unnoted_after_s: float = math.inf
 
 
-class _Fallback:
-    """Since when a wait with a fallback lasts, and what came of the fallback when it was sent last."""
-
-    def __init__(self) -> None:
-        self._since_s: float | None = None
-        self._is_sent = False
-        self._what = self._trouble = ""
-
-    def told_of(self, action: Action) -> Action:
-        """Return the action; a wait whose fallback could not be sent says so."""
-        if not isinstance(action, Wait) or action.fallback is None:
-            self._since_s, self._trouble = None, ""
-            return action
-        return replace(action, reason=f"{action.reason} {self._trouble}".rstrip())
-
-    def due(self, wait: Wait, now_s: float) -> Fallback | None:
-        """Return the wait's fallback if it has lasted long enough."""
-        if wait.fallback is None:
-            return None
-        self._since_s = now_s if self._since_s is None else self._since_s
-        if now_s - self._since_s < wait.fallback_after_s:
-            return None
-        self._is_sent = True
-        self._what = wait.fallback.what
-        return wait.fallback
-
-    def sent(self, accepted: bool, now_s: float) -> None:
-        """Take note that what was sent was answered; a conflict is followed by the next observation's."""
-        if self._is_sent and accepted:
-            self._since_s, self._trouble = now_s, ""
-        self._is_sent = False
-
-    def failed(self, error: SlipwayError, now_s: float) -> bool:
-        """Return whether the error is that of a fallback, and take note of it."""
-        was_sent, self._is_sent = self._is_sent, False
-        if was_sent:
-            self._since_s = now_s
-            self._trouble = f"The {self._what} could not be written: {error.in_short()}."
-        return was_sent
-
-
 class Reconciler:
     """Say what to do next to bring one InferenceService to a goal; the module's docstring has the rules.
 
@@ -244,7 +214,8 @@ class Reconciler:
         self._began_s = began_s
         self._failing_since_s: float | None = None
         self._last: Reconciliation | None = None
-        self._fallback = _Fallback()
+        self._fallback = WaitFallback()
+        self._coming_up = ComingUp()
         self._sent: Patch | None = None
         self._sent_s = began_s
         self._patch_error: SlipwayError | None = None
@@ -265,7 +236,7 @@ class Reconciler:
         """Return what to do after `event`, which ended at `now_s`."""
         match event:
             case Waited():
-                return self._observe()
+                return self._observe(now_s)
             case Saw():
                 return self._after_observation(event.observed, now_s)
             case Acted():
@@ -295,7 +266,7 @@ class Reconciler:
         self._patch_error = error
         self._hurried = self._hurries and now_s - self._sent_s >= FALLBACK_AFTER_S
         self._hurries = self._hurries and not self._hurried
-        return self._observe()
+        return self._observe(now_s)
 
     def _after_failed_patch(self, now_s: float) -> Step:
         """Go on after a patch's fallback was tried, or is not needed, with the error of the patch itself."""
@@ -303,12 +274,12 @@ class Reconciler:
         assert error is not None  # noqa: S101  it is called where there is one
         if self._hurried:
             self._hurried = False
-            return self._observe()
+            return self._observe(now_s)
         return self._after_error(error, now_s)
 
-    def _observe(self) -> Observe:
+    def _observe(self, now_s: float) -> Observe:
         self._asked_behind = self._has_seen or not isinstance(self.goal, RollBack)
-        return Observe(behind=self._asked_behind)
+        return Observe(behind=self._asked_behind, pods=self._coming_up.wants_look(now_s))
 
     def _is_old(self, observed: Observed | None, now_s: float) -> bool:
         """Tell whether the observation is older than what is known: a cache between us and the API may lag."""
@@ -331,6 +302,7 @@ class Reconciler:
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
             self.goal = replace(self.goal, unnoted_may_go=True, unseen_may_serve=True)
         action = self._fallback.told_of(next_action(self.goal, observed))
+        action = self._coming_up.judged(action, self.goal, observed, now_s)
         self._last = last = Reconciliation(observed, action)
         if isinstance(action, Done) or (self._suffices is not None and self._suffices(last)):
             return Reached(last)
@@ -347,7 +319,7 @@ class Reconciler:
             case Impossible():
                 return GiveUp(self._impossible(action))
             case Wait() if self._lacks_what_is_behind(observed):
-                return self._observe()
+                return self._observe(now_s)
             case Wait():
                 self._failing_since_s = None
                 fallback = self._fallback.due(action, now_s)
@@ -373,19 +345,31 @@ class Reconciler:
         found = error.in_short() if error is not None else ""
         if self._last is not None:
             found = self._last.action.reason
+            at_fault = self._coming_up.at_the_end(self.goal)
+            if at_fault is not None:
+                return GiveUp(self._impossible(at_fault), self._last)
         return GiveUp(self._timed_out(found), self._last)
 
     def _impossible(self, action: Impossible) -> SlipwayError:
         return _ERRORS.get(action.kind, ForeignChangeError)(
             f"the InferenceService {self._name} cannot be brought to {type(self.goal).__name__}",
             found=action.reason,
-            remedy="look at the InferenceService; nothing was changed by this step",
+            remedy=action.remedy or "look at the InferenceService; nothing was changed by this step",
         )
 
-    def _timed_out(self, found: str) -> TimedOutError:
-        return TimedOutError(
-            f"the InferenceService {self._name} was not brought to {type(self.goal).__name__} in time",
-            expected=f"within {self._limits.timeout_s:.0f} s",
+    def _timed_out(self, found: str) -> TransientError:
+        trouble = None if self._last is None else self._coming_up.trouble
+        name, goal, limit_s = self._name, type(self.goal).__name__, self._limits.timeout_s
+        if trouble is None:
+            return TimedOutError(
+                f"the InferenceService {name} was not brought to {goal} in time",
+                expected=f"within {limit_s:.0f} s",
+                found=found,
+                remedy="look at the revision's pods and at the controller's log",
+            )
+        return PodStartError(
+            f"{trouble.about}, which is to serve {name}, does not come up: {trouble.cause}",
+            expected=f"{goal} within {limit_s:.0f} s",
             found=found,
-            remedy="look at the revision's pods and at the controller's log",
+            remedy=trouble.remedy,
         )

@@ -206,6 +206,8 @@ def _add_waits(branch: Tree, release: OpenRelease, live: LiveDocument | None, no
         branch.add(Text(f"paused: {plain(paused)}", style="yellow"))
     if release.held:
         branch.add(Text(f"held: {plain(release.held)}", style="yellow"))
+    if live is not None and live.waiting:
+        branch.add(Text(plain(live.waiting), style="yellow"))
     if live is not None and live.decision:
         branch.add(Text(f"decided: {plain(live.decision)}"))
     elif told := next_decision(live, now):

@@ -13,6 +13,7 @@ from include.model_release.rollout.candidate_route import route_name
 from include.model_release.rollout.knative_view import knative_service_name
 from include.model_release.rollout.pods.disruption import PodState, pod_states
 from include.model_release.rollout.pods.drain import SERVICE_LABEL, ServingPod, serving_pods
+from include.model_release.rollout.pods.starting import StartingPod, starting_pods
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
@@ -96,6 +97,17 @@ class KServeHook(ClusterObjectHook):
         """
         try:
             return serving_pods(self.objects.pods(self.namespace, f"{SERVICE_LABEL}={self.name}"))
+        except ClusterUnavailableError as error:
+            log.info("%s", error.in_short())
+            return None
+
+    def starting_pods(self) -> tuple[StartingPod, ...] | None:
+        """Return how far the InferenceService's pods are.
+
+        :returns: None where they cannot be read: what waits for them goes on without.
+        """
+        try:
+            return starting_pods(self.objects.pods(self.namespace, f"{SERVICE_LABEL}={self.name}"))
         except ClusterUnavailableError as error:
             log.info("%s", error.in_short())
             return None

@@ -50,20 +50,23 @@ POLL_INTERVAL_S = 0.25
 NOTE_TIMEOUT_S = 60.0
 
 
-def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | None:
+def observe_service(hook: KServeHook, *, behind: bool = False, pods: bool = False) -> Observed | None:
     """Observe the InferenceService and, where its dialect keeps traffic and pods there, its HTTPRoutes and Deployments.
 
     These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
     :param behind: whether the Knative Service and the revisions are wanted too, in Knative mode.
+    :param pods: whether the pods are wanted too, where they may be seen.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
     if deployment_mode(service) == "Standard":
-        return observe(service, hook.routes(), hook.deployments())
-    return _observe_behind(hook, service) if behind else observe(service)
+        observed = observe(service, hook.routes(), hook.deployments())
+    else:
+        observed = _observe_behind(hook, service) if behind else observe(service)
+    return replace(observed, pods=hook.starting_pods()) if pods else observed
 
 
 def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
@@ -186,7 +189,7 @@ def reconcile(
     def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(observe_service(hook, behind=step.behind))
+                return Saw(observe_service(hook, behind=step.behind, pods=step.pods))
             case Act():
                 return Acted(perform(hook, step.action, permit, step.limit_s))
             case Pause():
@@ -242,7 +245,7 @@ async def reconcile_async(
     async def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(await calls.run(lambda: observe_service(hook, behind=step.behind)))
+                return Saw(await calls.run(lambda: observe_service(hook, behind=step.behind, pods=step.pods)))
             case Act():
                 send_by_s = time.monotonic() + calls.limit_s
                 return Acted(

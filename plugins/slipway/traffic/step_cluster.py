@@ -21,6 +21,7 @@ from include.model_release.rollout.next_action import (
     Patch,
     ShiftWeight,
     StartCanary,
+    Wait,
     next_action,
 )
 from include.model_release.rollout.reconciler import Reconciliation
@@ -54,6 +55,8 @@ class CanaryCluster:
 
     :param step: index of the step, and `weight` its percent.
     :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
+    `waiting` is why the weight is not reached yet, and `on_waiting` is called when that changes.
+
     :param permit: raises unless the version may get that many percent now; asked right before each patch that raises.
         None: the release's record, in the bucket as Airflow's default connection reaches it.
     """
@@ -80,6 +83,8 @@ class CanaryCluster:
         self._has_answered = True
         self._unjudged_since_s: float | None = None
         self.urls: Mapping[str, str] = {}
+        self.waiting = ""
+        self.on_waiting: Callable[[], None] = lambda: None
         self.pods = CandidatePods(service, weight)
 
     @property
@@ -135,9 +140,10 @@ class CanaryCluster:
     ) -> Reconciliation:
         def seen(reconciliation: Reconciliation) -> bool:
             self._note_users(reconciliation.observed)
+            self._note_wait(reconciliation.action)
             return suffices is not None and suffices(reconciliation)
 
-        return await reconcile_async(
+        reached = await reconcile_async(
             self._calls,
             self._service,
             self._goal(),
@@ -146,6 +152,18 @@ class CanaryCluster:
             while_waiting=self._keep_while_booting,
             suffices=seen,
         )
+        self.waiting = ""
+        return reached
+
+    def _note_wait(self, action: Action) -> None:
+        """Tell people what the weight waits for, whenever that changes."""
+        waiting = action.reason if isinstance(action, Wait) else ""
+        if waiting == self.waiting:
+            return
+        self.waiting = waiting
+        if isinstance(action, Wait) and action.failure:
+            log.info("%s", waiting)
+        self.on_waiting()
 
     async def _has_more_users(self) -> bool:
         try:

@@ -141,6 +141,7 @@ class StepWatch:
     async def _bake(self) -> tuple[Decision, str]:
         """Bring the candidate to the step's weight and watch it there."""
         self._show(self.judge.standing())
+        self._cluster.on_waiting = lambda: self._show(self.judge.standing())
         observed = await self._cluster.reach_weight()
         self._stable = observed.stable_revision
         self._candidate = observed.revision_of(self._release_run.storage_uri)
@@ -358,6 +359,7 @@ class StepWatch:
                 decision=decision,
                 verdict=verdict,
                 unjudged=self.judge.unjudged,
+                waiting=self._cluster.waiting,
             )
         )
 

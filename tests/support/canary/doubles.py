@@ -21,6 +21,7 @@ from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
 from include.model_release.rollout.pods.disruption import PodState, pod_states
 from include.model_release.rollout.pods.drain import ServingPod
+from include.model_release.rollout.pods.starting import StartingPod, starting_pods
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 
@@ -45,6 +46,10 @@ class ServiceDouble:
         if self.shown_pods is None:
             raise ClusterUnavailableError("pods cannot be read")
         return pod_states(self.shown_pods, revision)
+
+    def starting_pods(self) -> tuple[StartingPod, ...] | None:
+        """Reads the pods on their way; None: they cannot be read."""
+        return None if self.shown_pods is None else starting_pods(self.shown_pods)
 
     def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""

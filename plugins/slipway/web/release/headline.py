@@ -73,6 +73,10 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
         return Headline("warn", "paused", f"{name} stays at {share or 0} %: a person has paused it.", paused)
     if now.held:
         return Headline("warn", "held", f"{name} has {users} and is not raised further.", now.held)
+    if live is not None and live.waiting:
+        return Headline(
+            "busy", "coming up", f"{name} has {users}: it waits for its next weight.", live.waiting
+        )
     if share:
         return Headline("busy", "canary", f"{name} has {users}. {_judged(now, live)}.", _why(live))
     if not now.stage:

@@ -13,6 +13,7 @@ from include.model_release.errors import ClusterUnavailableError, TimedOutError
 from include.model_release.rollout.next_action import RollBack
 from include.sandbox.lab.simulation.knative_model import live_model
 from tests.support.canary.doubles import ServiceDouble
+from tests.support.rollout.pod_statuses import crashed, pod
 
 V2, V3 = "s3://b/v2", "s3://b/v3"
 
@@ -62,6 +63,22 @@ def test_nothing_behind_is_read_unasked() -> None:
     behind = observe_service(cast(KServeHook, service), behind=True)
     assert behind is not None
     assert behind.serves("digits-predictor-00002") == V2
+
+
+def test_pods_are_read_only_where_they_are_asked_for() -> None:
+    """Pods that may not be seen are none that are known, and never an empty list."""
+    service = Forbidden("none")
+    service.shown_pods = [pod(crashed(3))]
+    unasked, asked = (observe_service(cast(KServeHook, service), pods=one) for one in (False, True))
+    assert unasked is not None
+    assert unasked.pods is None
+    assert asked is not None
+    assert asked.pods is not None
+    assert [one.trouble.cause for one in asked.pods if one.trouble] == ["CrashLoopBackOff"]
+    service.shown_pods = None
+    unseen = observe_service(cast(KServeHook, service), pods=True)
+    assert unseen is not None
+    assert unseen.pods is None
 
 
 def test_a_rollback_that_cannot_know_says_so_when_its_time_is_up() -> None:

@@ -137,6 +137,19 @@ def test_a_release_that_is_over_says_how_and_by_whom(ended: dict[str, Any], word
     assert (found.word, found.told) == (word, told)
 
 
+def test_a_candidate_that_is_not_up_yet_says_what_it_waits_for() -> None:
+    """In the words of the scheduler and the kubelet, which the watch has read."""
+    live = LiveDocument(
+        model="digits",
+        version=3,
+        release_id="digits-3",
+        written_at=NOW,
+        waiting="the pod a: Pending: no node",
+    )
+    found = headline(_line(), _open(stage="canary", weight_intended=5, weight_observed=0), live)
+    assert (found.word, found.reason) == ("coming up", "the pod a: Pending: no node")
+
+
 def test_a_decision_to_roll_back_is_told_before_the_record_has_it() -> None:
     """The watch takes users off at once, and its document says so first."""
     live = LiveDocument(
