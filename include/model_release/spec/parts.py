@@ -158,7 +158,9 @@ class PodSettings(SpecPart):
     timeout_s: Seconds = 600
     """How long the program may work."""
     startup_timeout_s: StartupSeconds = 120
-    """How long the pod may take to begin: a node that must come first, and an image of many GB, take minutes."""
+    """How long the pod may take to begin on its node: an image of many GB takes minutes. A node that is being made is
+    waited for 15 minutes, an image whose pull fails 10, or as long as this says where it is longer.
+    """
     resources: Resources = Resources()
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowException
 from kubernetes.client import ApiException
@@ -19,24 +22,88 @@ from kubernetes.client import models as k8s
 from urllib3.exceptions import HTTPError
 
 from slipway.pods.failures import PodLimits, refused_or_away, silent_end
+from slipway.pods.former_pod import await_gone, is_ending, is_over
 from slipway.pods.manifest import container_security, labels_of, pod_security, variables, volumes
+from slipway.pods.starting import PULL_LIMIT_S, ReleasePodManager
+from slipway.pods.trigger import ReleasePodTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.triggers.base import BaseTrigger
 
     from include.model_release.errors import SlipwayError
     from include.model_release.spec.parts import PodSettings
     from slipway.pods.description import ReleasePod
     from slipway.release_run import ReleaseRun
 
+log = logging.getLogger(__name__)
+
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
+# How many of the cluster's warnings about a pod are told, the last ones.
+_WARNINGS = 2
 # boto's arguments, as JSON; `slipway_pod.storage.s3` reads it.
 _ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 
 
 class _PodOperator(KubernetesPodOperator):
-    """Airflow's own; of a pod that does not begin it keeps what the pod waits for."""
+    """Airflow's own, with our wait for a pod to begin; its pod is the one of its name, and none that ends.
+
+    Of a pod that does not begin it keeps what the pod waits for.
+    """
+
+    @cached_property
+    def pod_manager(self) -> ReleasePodManager:
+        """What makes, reads and ends the pod, and waits for its start."""
+        return ReleasePodManager(kube_client=self.client, callbacks=self.callbacks)
+
+    def get_or_create_pod(self, pod_request_obj: k8s.V1Pod, context: Context) -> k8s.V1Pod:
+        """Return the pod of an earlier try that is at work, or a new one."""
+
+        def read() -> k8s.V1Pod | None:
+            return self._named(pod_request_obj.metadata.namespace)
+
+        former = await_gone(read, self.log.info)
+        if former is not None and is_over(former) and self.process_pod_deletion(former):
+            await_gone(read, self.log.info)
+        return super().get_or_create_pod(pod_request_obj, context)
+
+    def find_pod(self, namespace: str, context: Context, *, exclude_checked: bool = True) -> k8s.V1Pod | None:
+        """Return the task's pod, by its name: a later measurement's has all the labels of the first one's."""
+        pod = self._named(namespace)
+        if pod is None or (
+            exclude_checked and (pod.metadata.labels or {}).get(self.POD_CHECKED_KEY) == "True"
+        ):
+            return None
+        self.log.info("found the pod %s of an earlier try", pod.metadata.name)
+        return pod
+
+    def _get_pod_from_task_state_store(self, context: Context) -> k8s.V1Pod | None:
+        """Return the pod that an earlier try has noted, unless it was another measurement's."""
+        pod = super()._get_pod_from_task_state_store(context)
+        return None if pod is None or pod.metadata.name != self._own_name or is_ending(pod) else pod
+
+    def log_matching_pod(self, pod: k8s.V1Pod, context: Context) -> None:
+        """Say nothing more than `find_pod` does; a pod without the label `try_number` is none to fail over."""
+
+    @property
+    def _own_name(self) -> str:
+        asked = self.pod_request_obj
+        return str(self.name if asked is None else asked.metadata.name)
+
+    def _named(self, namespace: str) -> k8s.V1Pod | None:
+        try:
+            return self.hook.get_pod(self._own_name, namespace)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def defer(self, *, trigger: BaseTrigger, **options: Any) -> NoReturn:
+        """Wait in the triggerer, by the trigger of releases' pods."""
+        if isinstance(trigger, KubernetesPodTrigger):
+            trigger = ReleasePodTrigger.like(trigger)
+        super().defer(trigger=trigger, **options)
 
     def await_pod_start(self, pod: k8s.V1Pod) -> None:
         """Wait for the pod to begin; look at one that does not before it is deleted, and its reason with it."""
@@ -103,7 +170,26 @@ class PodExecution:
             deadline_s=_deadline_s(settings),
         )
         found = operator.remote_pod or operator.pod
-        return silent_end(str(operator.name), found, limits, wanted=wanted, failure=self._failure)
+        return silent_end(
+            str(operator.name),
+            found,
+            limits,
+            wanted=wanted,
+            failure=_first_of(self._failure),
+            warnings=lambda: self._warnings(found),
+        )
+
+    def _warnings(self, pod: k8s.V1Pod | None) -> list[str]:
+        """Return the last warnings of the cluster about the pod, such as a volume that is not there."""
+        if pod is None:
+            return []
+        try:
+            events = self.operator.pod_manager.read_pod_events(pod).items
+        except Exception as error:  # it only explains; without the right to read them there is less to say
+            log.info("the events of the pod were not read: %s", type(error).__name__)
+            return []
+        told = [f"{one.reason}: {one.message}" for one in events if one.type == "Warning"]
+        return list(dict.fromkeys(told))[-_WARNINGS:]
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -115,6 +201,15 @@ class PodExecution:
         except (ApiException, HTTPError) as error:
             operator = self.operator
             raise refused_or_away(str(operator.name), error, str(operator.kubernetes_conn_id)) from error
+
+
+def _first_of(failure: BaseException | None) -> BaseException | None:
+    """Return the failure during whose handling the others were raised: the provider's last one says only that the pod
+    failed.
+    """
+    while isinstance(failure, AirflowException) and isinstance(failure.__context__, AirflowException):
+        failure = failure.__context__
+    return failure
 
 
 @contextmanager
@@ -171,4 +266,4 @@ def _name(pod: ReleasePod, release_run: ReleaseRun) -> str:
 
 def _deadline_s(settings: PodSettings) -> int:
     """Return how long the pod may be there; the cluster counts from when a node was found, with the image's pull."""
-    return settings.startup_timeout_s + settings.timeout_s + _LAST_WORD_S
+    return max(settings.startup_timeout_s, int(PULL_LIMIT_S)) + settings.timeout_s + _LAST_WORD_S

@@ -1,32 +1,38 @@
-"""Why a pod has left no result, as one of the project's errors, which says who must act."""
+"""Why a pod has left no result, as one of the project's errors, which says who must act.
+
+By what the cluster says of the pod: its own reason and conditions, and of each container the state, the exit code and
+the last words. What a person must mend is a `UserError`, what the cluster lacks may be tried again.
+"""
 
 from __future__ import annotations
 
-import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kubernetes.client import ApiException
-from kubernetes.client import models as k8s
-from urllib3.exceptions import HTTPError
-
 from include.model_release.errors import (
-    ClusterUnavailableError,
+    PodStartError,
     SlipwayError,
     TimedOutError,
     TransientError,
     UserError,
 )
+from include.model_release.rollout.fields import conditions, items, mapping, text, whole
+from include.model_release.rollout.pods.image_pull import PULL_REASONS, prospect
+from slipway.pods.refusals import refused_or_away
+from slipway.pods.starting import NOT_PULLED, plain
 
-# The kubelet's reasons for a container whose image could not be pulled: first the one, later the other.
-_NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"})
-# For instance, a variable from a Secret that does not exist.
-_NOT_CONFIGURED = frozenset({"CreateContainerConfigError", "CreateContainerError"})
-_REFUSED = frozenset({400, 403, 413, 422})
+__all__ = ["PodLimits", "refused_or_away", "silent_end"]
+
+_BASE = "base"
+# For instance, a variable from a Secret that does not exist, or a driver that is too old for the image.
+_NOT_CONFIGURED = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+_ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
 # The condition of a pod that is ended for another's sake: its node is drained, or needed for a pod of higher priority.
 _DISRUPTED = "DisruptionTarget"
-# A quota is free again when another pod has ended.
-_QUOTA = "exceeded quota"
+_SAID_LIMIT = 600
 
 
 @dataclass(frozen=True)
@@ -40,112 +46,260 @@ class PodLimits:
     deadline_s: int
 
 
+@dataclass(frozen=True)
+class _Container:
+    """What the cluster says of a container; `kind` is how people are told of it."""
+
+    kind: str
+    name: str
+    image: str
+    waiting: Mapping[str, Any]
+    ended: Mapping[str, Any]
+
+    @property
+    def is_base(self) -> bool:
+        return self.kind == "container" and self.name == _BASE
+
+    @property
+    def told(self) -> str:
+        return f"the {self.kind} {self.name!r}"
+
+    @property
+    def why(self) -> str:
+        return text(self.waiting.get("reason"))
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.ended) and self.ended.get("exitCode") != 0
+
+
+@dataclass(frozen=True)
+class _SilentPod:
+    """The pod, as the explanations look at it."""
+
+    name: str
+    status: Mapping[str, Any]
+    containers: Sequence[_Container]
+    limits: PodLimits
+    failure: str
+
+    @property
+    def reason(self) -> str:
+        return text(self.status.get("reason"))
+
+
 def silent_end(
-    name: str, pod: k8s.V1Pod | None, limits: PodLimits, *, wanted: str, failure: Exception | None
+    name: str,
+    pod: Any,
+    limits: PodLimits,
+    *,
+    wanted: str,
+    failure: BaseException | None,
+    warnings: Callable[[], Sequence[str]] = tuple,
 ) -> SlipwayError:
-    """Return why a pod ended, or never began, without the result that was `wanted`: by what the cluster says of it."""
-    reasons, waiting = _reasons(pod), _waiting(pod)
-    for reason, message in waiting.items():
-        if reason in _NO_IMAGE:
-            return UserError(
-                f"the image {limits.image!r} cannot be pulled",
-                expected="an image that the node can get",
-                found=f"{reason}: {message}".strip(": \n"),
-                remedy="build and push it, correct `image` in the release file, or let the node into the registry",
-            )
-        if reason in _NOT_CONFIGURED:
-            return UserError(
-                f"the container of the pod {name!r} cannot be made",
-                expected="every Secret and key that the release file names",
-                found=f"{reason}: {message}".strip(": \n"),
-                remedy="create it in the pod's namespace, or correct `secret_env` in the release file",
-            )
-    if "OOMKilled" in reasons:
-        return UserError(
-            f"the pod {name!r} was killed for its memory",
-            expected=f"no more than `resources.memory: {limits.memory}`",
-            found="OOMKilled",
-            remedy="raise it in the release file",
-        )
-    if "Evicted" in reasons and _is_over_its_disk(message := _message(pod)):
-        return UserError(
-            f"the pod {name!r} was evicted for its disk",
-            expected=f"no more than {limits.disk} on the node's disk, {limits.scratch} of it at /tmp",
-            found=message,
-            remedy="raise `resources.ephemeral_storage` and `scratch_size` in the release file",
-        )
-    if "DeadlineExceeded" in reasons:
-        return TimedOutError(
-            f"the pod {name!r} did not end in time",
-            expected=f"an end within {limits.deadline_s} s, its start included",
-            found="DeadlineExceeded",
-            remedy="raise `timeout_s` in the release file, or `startup_timeout_s` if the node or image came late",
-        )
+    """Return why a pod ended, or never began, without the result that was `wanted`: by what the cluster says of it.
+
+    :param pod: as either Kubernetes client gives it; None: it is gone.
+    :param failure: what was raised of it.
+    :param warnings: returns the messages of the cluster's events about it, oldest first; asked where its status tells
+        nothing.
+    """
+    whole_pod = plain(pod)
+    status = mapping(whole_pod.get("status"))
+    failed = (str(failure or "").splitlines() or [""])[0]
+    seen = _SilentPod(name, status, tuple(_containers(status)), limits, failed)
+    for explained in (_not_pulled, _not_made, _out_of_memory, _over_its_disk, _too_late, _not_started):
+        error = explained(seen)
+        if error is not None:
+            return error
+    error = _init_failed(seen) or _without_a_node(seen)
+    if error is not None:
+        return error
+    found = "; ".join(_facts(seen)) or "; ".join(warnings()) or failed or "none"
     return TransientError(
         f"the pod {name!r} ended without a result",
         expected=wanted,
-        found=", ".join(sorted(reasons | set(waiting))) or str(failure or "none").splitlines()[0],
+        found=found,
         remedy="read the pod's log and events above: evicted, or never started",
     )
 
 
-def refused_or_away(name: str, error: ApiException | HTTPError, conn_id: str) -> SlipwayError:
-    """Return what the Kubernetes API's answer, or silence, means for a pod that was to run."""
-    if isinstance(error, ApiException) and error.status in _REFUSED and _QUOTA not in _told(error):
+def _not_pulled(pod: _SilentPod) -> SlipwayError | None:
+    for one in pod.containers:
+        if one.why not in PULL_REASONS:
+            continue
+        image = one.image or pod.limits.image
+        found = f"{one.why}: {_said(one.waiting)}"
+        what = prospect(one.why, found)
+        if what == "may_come" and pod.failure.startswith(NOT_PULLED):
+            # An older kubelet does not repeat what the registry said; who waited for the pod has heard it.
+            found, what = pod.failure, prospect(one.why, pod.failure)
+        if what != "never":
+            remedy = "it is tried again; look at the registry and the node's way to it"
+            if what == "not_permitted":
+                remedy = "it is tried again, for a node's login may be renewed; else let the node into the registry"
+            return PodStartError(
+                f"the image {image!r} could not be pulled in time",
+                expected="an image that the node gets",
+                found=found.strip(": \n"),
+                remedy=remedy,
+            )
+        remedy = "build and push it, correct `image` in the release file, or let the node into the registry"
+        if not one.is_base:
+            remedy = f"{one.told} is added by the cluster: see who does so, and with which image"
         return UserError(
-            f"the cluster refuses the pod {name!r}",
-            expected="a pod that its namespace admits, and the right to create it",
-            found=_told(error),
-            remedy="correct the release file, or what the namespace admits (Pod Security, quotas, RBAC, webhooks)",
+            f"the image {image!r} cannot be pulled",
+            expected="an image that the node can get",
+            found=found.strip(": \n"),
+            remedy=remedy,
         )
-    return ClusterUnavailableError(
-        f"the cluster did not run the pod {name!r}",
-        expected="an answer of the Kubernetes API",
-        found=f"{type(error).__name__}: {str(error).splitlines()[0]}",
-        remedy=f"check the API server and the connection {conn_id!r}",
+    return None
+
+
+def _not_made(pod: _SilentPod) -> SlipwayError | None:
+    for one in pod.containers:
+        if one.why not in _NOT_CONFIGURED:
+            continue
+        what = "container" if one.is_base else f"{one.kind} {one.name!r}"
+        remedy = "create it in the pod's namespace, or correct `secret_env` in the release file"
+        if one.why != "CreateContainerConfigError":
+            remedy = "give it a node that can run this image (driver, GPU, architecture), or correct `image`"
+        return UserError(
+            f"the {what} of the pod {pod.name!r} cannot be made",
+            expected="every Secret and key that the release file names, and a node that can run its image",
+            found=f"{one.why}: {_said(one.waiting)}".strip(": \n"),
+            remedy=remedy,
+        )
+    return None
+
+
+def _out_of_memory(pod: _SilentPod) -> SlipwayError | None:
+    killed = [one for one in pod.containers if text(one.ended.get("reason")) == "OOMKilled"]
+    if any(one.is_base for one in killed):
+        return UserError(
+            f"the pod {pod.name!r} was killed for its memory",
+            expected=f"no more than `resources.memory: {pod.limits.memory}`",
+            found="OOMKilled",
+            remedy="raise it in the release file",
+        )
+    for one in killed:
+        return UserError(
+            f"{one.told} of the pod {pod.name!r} was killed for its memory",
+            expected="no more than its own limit",
+            found=f"OOMKilled; {'; '.join(_ends(pod))}",
+            remedy="raise that container's limit where it is configured; `resources.memory` is not its own",
+        )
+    return None
+
+
+def _over_its_disk(pod: _SilentPod) -> SlipwayError | None:
+    message = _said(pod.status)
+    if pod.reason != "Evicted" or not ("exceed" in message and "limit" in message):
+        return None
+    return UserError(
+        f"the pod {pod.name!r} was evicted for its disk",
+        expected=f"no more than {pod.limits.disk} on the node's disk, {pod.limits.scratch} of it at /tmp",
+        found=message,
+        remedy="raise `resources.ephemeral_storage` and `scratch_size` in the release file",
     )
 
 
-def _told(error: ApiException) -> str:
-    """Return the API server's own sentence, where its answer holds one."""
-    try:
-        message = json.loads(error.body)["message"]
-    except (KeyError, TypeError, ValueError):
-        message = None
-    return str(message or error.reason)
+def _too_late(pod: _SilentPod) -> SlipwayError | None:
+    if pod.reason != "DeadlineExceeded":
+        return None
+    return TimedOutError(
+        f"the pod {pod.name!r} did not end in time",
+        expected=f"an end within {pod.limits.deadline_s} s, its start included",
+        found="DeadlineExceeded",
+        remedy="raise `timeout_s` in the release file, or `startup_timeout_s` if the node or image came late",
+    )
 
 
-def _is_over_its_disk(message: str) -> bool:
-    """Return whether the pod took more than it may, rather than the node having too little for all."""
-    return "exceed" in message and "limit" in message
+def _not_started(pod: _SilentPod) -> SlipwayError | None:
+    for one in pod.containers:
+        if text(one.ended.get("reason")) not in _NOT_STARTED:
+            continue
+        return UserError(
+            f"{one.told} of the pod {pod.name!r} cannot be started",
+            expected=f"an image with its program, for the node's architecture: {one.image or pod.limits.image}",
+            found=_end(one),
+            remedy="correct `image` in the release file, or build it anew from `include/images/`",
+        )
+    return None
 
 
-def _statuses(pod: k8s.V1Pod | None) -> tuple[Any, list[Any]]:
-    status = None if pod is None else pod.status
-    if status is None:
-        return None, []
-    return status, [one.state for one in status.container_statuses or () if one.state is not None]
+def _init_failed(pod: _SilentPod) -> SlipwayError | None:
+    """Return of a pod which of its init containers failed, so that its own program never ran."""
+    for one in pod.containers:
+        if one.kind != "init container" or not one.failed:
+            continue
+        return PodStartError(
+            f"{one.told} of the pod {pod.name!r} failed",
+            expected="that it ends with exit code 0: nothing else of the pod begins before",
+            found=_end(one),
+            remedy="it is tried again; read its log, and see who has put it into the pod (a mesh, a vault, a policy)",
+        )
+    return None
 
 
-def _reasons(pod: k8s.V1Pod | None) -> set[str]:
-    """Return why the cluster says that a pod and its containers have ended."""
-    status, states = _statuses(pod)
-    conditions = () if status is None else status.conditions or ()
-    disrupted = (one for one in conditions if one.type == _DISRUPTED and one.status == "True")
-    ended = (status, *disrupted, *(state.terminated for state in states))
-    return {one.reason for one in ended if one is not None and one.reason} - {"Completed", "Error"}
+def _without_a_node(pod: _SilentPod) -> SlipwayError | None:
+    if text(pod.status.get("phase")) not in ("", "Pending"):
+        return None
+    for one in conditions(pod.status, "PodScheduled"):
+        if one.get("status") == "False":
+            return PodStartError(
+                f"the pod {pod.name!r} got no node",
+                expected="a node with what it asks for",
+                found=f"{text(one.get('reason'))}: {_said(one)}".strip(": "),
+                remedy="it is tried again; see whether the autoscaler can make such a node (`node_selector`, "
+                "`tolerations`, `resources`), and raise `startup_timeout_s` where that takes longer",
+            )
+    return None
 
 
-def _waiting(pod: k8s.V1Pod | None) -> dict[str, str]:
-    """Return what containers that have not begun wait for, with the kubelet's message; not what every one passes
-    through.
-    """
-    _, states = _statuses(pod)
-    found = [state.waiting for state in states if state.waiting is not None]
-    ordinary = {"ContainerCreating", "PodInitializing"}
-    return {one.reason: one.message or "" for one in found if one.reason and one.reason not in ordinary}
+def _facts(pod: _SilentPod) -> Iterator[str]:
+    """Yield what the cluster says of the end: of the pod, and of its containers where it says nothing of the pod."""
+    disrupted = [
+        text(one.get("reason")) for one in conditions(pod.status, _DISRUPTED) if one.get("status") == "True"
+    ]
+    reasons = [one for one in (pod.reason, *disrupted) if one and one not in ("Completed", "Error")]
+    message = _said(pod.status)
+    yield from (f"{one}: {message}" if one == pod.reason and message else one for one in reasons)
+    if reasons:
+        return
+    yield from _ends(pod)
+    for one in pod.containers:
+        if one.why and one.why not in _ORDINARY:
+            yield f"{one.told}: {one.why}: {_said(one.waiting)}".rstrip(": ")
 
 
-def _message(pod: k8s.V1Pod | None) -> str:
-    status, _ = _statuses(pod)
-    return str(status.message or "") if status is not None else ""
+def _ends(pod: _SilentPod) -> Iterator[str]:
+    yield from (f"{one.told}: {_end(one)}" for one in pod.containers if one.failed)
+
+
+def _end(container: _Container) -> str:
+    """Return how a container ended: the exit code, the reason and its last words."""
+    code, reason = whole(container.ended.get("exitCode")), text(container.ended.get("reason"))
+    by = {137: ", killed from outside (SIGKILL)", 143: ", told to end (SIGTERM)"}.get(code or 0, "")
+    by = "" if reason == "OOMKilled" else by
+    said = _said(container.ended)
+    return f"exit code {code}{f' ({reason})' if reason else ''}{by}{f': {said}' if said else ''}"
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[_Container]:
+    for kind, key in (("init container", "initContainerStatuses"), ("container", "containerStatuses")):
+        for one in items(status.get(key)):
+            state, last = mapping(one.get("state")), mapping(one.get("lastState"))
+            yield _Container(
+                kind,
+                text(one.get("name")),
+                text(one.get("image")),
+                mapping(state.get("waiting")),
+                mapping(state.get("terminated")) or mapping(last.get("terminated")),
+            )
+
+
+def _said(part: Mapping[str, Any]) -> str:
+    """Return a message in one line; its end where it is long, for there a program says why it ends."""
+    words = re.sub(r"\s+", " ", text(part.get("message"))).strip()
+    return words if len(words) <= _SAID_LIMIT else f"…{words[-_SAID_LIMIT:]}"

@@ -42,7 +42,8 @@ _NOT_PERMITTED = re.compile(
     re.IGNORECASE,
 )
 _NEVER = re.compile(
-    r"code = notfound|not found|manifest[ _]unknown|name[ _]unknown|no such (?:image|manifest)|unknown (?:manifest|tag)"
+    r"code = notfound|not found|manifest[ _]unknown|name[ _]unknown|\bno (?:such )?(?:image|manifest)\b"
+    r"|unknown (?:manifest|tag)"
     r"|does not exist|\b404\b|invalid reference|could ?n.?t parse|invalid image name|must be lowercase"
     r"|no match(?:ing manifest)?(?: for platform)?\b|unsupported (?:media|manifest)|cannot be used on this platform",
     re.IGNORECASE,

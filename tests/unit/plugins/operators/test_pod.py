@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
-from kubernetes.client import ApiClient, V1ContainerStateWaiting, V1Pod
+from kubernetes.client import (
+    ApiClient,
+    V1ContainerState,
+    V1ContainerStateWaiting,
+    V1ContainerStatus,
+    V1Pod,
+    V1PodStatus,
+)
 from slipway.operators.convert import ConvertModelOperator
 from slipway.release_run import ReleaseRun
 
@@ -212,7 +219,7 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
         assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"
         assert arguments[arguments.index("--precision") + 1] == {"whole": "fp32", "quick": "int8"}[name]
     assert pods["whole"][0] != pods["quick"][0]
-    assert pods["quick"][1:] == ("convert-quick", 120 + 60 + 60)
+    assert pods["quick"][1:] == ("convert-quick", 600 + 60 + 60)
     assert pods["whole"][1] == "convert-whole"
 
 
@@ -249,10 +256,15 @@ def test_what_a_pod_waits_for_is_known_when_it_is_gone() -> None:
     operator = ConvertModelOperator(task_id="convert", variant="whole", release=release_run.model_dump_json())
     execution = operator.execution_of(operator.describe(operator.release_run), operator.release_run)
     waiting = V1ContainerStateWaiting(reason="ImagePullBackOff", message="no such image")
-    status = SimpleNamespace(name="base", state=SimpleNamespace(terminated=None, waiting=waiting))
-    seen = SimpleNamespace(
-        status=SimpleNamespace(reason=None, message=None, conditions=None, container_statuses=[status])
+    status = V1ContainerStatus(
+        name="base",
+        image="i",
+        image_id="",
+        ready=False,
+        restart_count=0,
+        state=V1ContainerState(waiting=waiting),
     )
+    seen = V1Pod(status=V1PodStatus(container_statuses=[status]))
 
     async def fail(**_: Any) -> None:
         raise AirflowException("it did not begin")

@@ -5,11 +5,17 @@ function that writes what a converter writes to a real S3 protocol.
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from kubernetes.client import (
+    V1ContainerState,
+    V1ContainerStateTerminated,
+    V1ContainerStatus,
+    V1Pod,
+    V1PodStatus,
+)
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator
 
@@ -164,10 +170,16 @@ def test_an_unreachable_store_leaves_nothing_out(bucket: str, pods: Pods) -> Non
 
 
 def pod_that_ended(reason: str | None, container_reason: str | None, message: str = "") -> Any:
-    terminated = SimpleNamespace(reason=container_reason)
-    container = SimpleNamespace(state=SimpleNamespace(terminated=terminated, waiting=None))
-    status = SimpleNamespace(reason=reason, message=message, conditions=None, container_statuses=[container])
-    return SimpleNamespace(status=status)
+    terminated = V1ContainerStateTerminated(exit_code=137, reason=container_reason)
+    container = V1ContainerStatus(
+        name="base",
+        image="slipway/tool:0.1.0",
+        image_id="",
+        ready=False,
+        restart_count=0,
+        state=V1ContainerState(terminated=terminated),
+    )
+    return V1Pod(status=V1PodStatus(reason=reason, message=message, container_statuses=[container]))
 
 
 OVER_ITS_DISK = 'Usage of EmptyDir volume "scratch" exceeds the limit "100Gi". '

@@ -1,0 +1,59 @@
+"""The pod that a task finds under its own name: of an earlier try, which is gone on with, or one that goes.
+
+A task that is run again finds its pod by the name, which is made of stage, model, version, release and measurement. The
+provider finds it by labels and by what it has noted. Labels are those of a later measurement too, and a pod that was
+told to end may be there for half a minute yet, in which it looks as if it ran.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kubernetes.client import models as k8s
+
+from include.model_release.errors import PodStartError
+
+# A pod has 30 s between SIGTERM and SIGKILL; a kubelet tells of its end some seconds later.
+GONE_LIMIT_S = 120.0
+POLL_S = 1.0
+
+
+def is_ending(pod: k8s.V1Pod) -> bool:
+    """Return whether somebody has deleted the pod: it may run for a while yet, and is nobody's to wait for."""
+    return pod.metadata is not None and pod.metadata.deletion_timestamp is not None
+
+
+def is_over(pod: k8s.V1Pod) -> bool:
+    """Return whether the pod has ended, and so does nothing for who finds it."""
+    return pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
+
+
+def await_gone(
+    read: Callable[[], k8s.V1Pod | None],
+    tell: Callable[[str], None],
+    *,
+    limit_s: float | None = None,
+) -> k8s.V1Pod | None:
+    """Return the pod of an earlier try that may be gone on with; wait for one that ends until it is gone.
+
+    :param read: reads the pod of the task's name; None: there is none.
+    :raises PodStartError: it does not go.
+    """
+    limit_s = GONE_LIMIT_S if limit_s is None else limit_s
+    began_s, is_told = time.monotonic(), False
+    while (pod := read()) is not None and is_ending(pod):
+        name = pod.metadata.name
+        if time.monotonic() - began_s >= limit_s:
+            raise PodStartError(
+                f"the pod {name!r} of an earlier try does not go",
+                expected=f"it gone within {limit_s:.0f} s",
+                found=f"Terminating since {pod.metadata.deletion_timestamp}",
+                remedy="look at its node and its finalizers (kubectl describe pod); where the node is lost, delete the "
+                "pod by force",
+            )
+        if not is_told:
+            tell(f"the pod {name} of an earlier try is ending; waiting until it is gone")
+            is_told = True
+        time.sleep(POLL_S)
+    return pod
