@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError
+from slipway.hooks.s3_refusals import refusal, remedy, unsigned
 
 T = TypeVar("T")
 
@@ -63,7 +64,6 @@ def translated(uri: str, aws_conn_id: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if is_missing(error):
             raise InputMissingError(
                 f"{uri} is missing",
@@ -71,19 +71,26 @@ def translated(uri: str, aws_conn_id: str) -> Iterator[None]:
                 found=_code(error),
                 remedy="check the bucket, the model and the version",
             ) from error
-        raise StoreUnavailableError(
-            f"the object store refused a request about {uri}",
-            expected="an answer",
-            found=f"{_code(error)} (HTTP {status})",
-            remedy=f"check the rights and the endpoint of the connection {aws_conn_id!r}",
-        ) from error
+        raise _refused(uri, error, aws_conn_id) from error
     except (BotoCoreError, Boto3Error, NoCredentialsError, HTTPError) as error:
+        hidden = error.__cause__ or error.__context__
+        if isinstance(error, Boto3Error) and isinstance(hidden, ClientError):
+            raise _refused(uri, hidden, aws_conn_id) from error
         raise StoreUnavailableError(
             f"the object store did not answer a request about {uri}",
             expected="an answer",
-            found=type(error).__name__,
+            found=f"{type(error).__name__}: {unsigned(str(error))}",
             remedy=f"check the endpoint and the credentials of the connection {aws_conn_id!r}",
         ) from error
+
+
+def _refused(uri: str, error: ClientError, aws_conn_id: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"the object store refused a request about {uri}",
+        expected="an answer",
+        found=refusal(error.response),
+        remedy=remedy(error.response, f"check the rights and the endpoint of the connection {aws_conn_id!r}"),
+    )
 
 
 def _code(error: ClientError) -> str:

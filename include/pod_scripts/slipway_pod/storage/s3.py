@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError
+from slipway_pod.storage.refusals import refusal, remedy_of
 from slipway_pod.storage.upload import HashedUpload, part_bytes
 
 CHECKSUM = "SHA256"
@@ -193,8 +194,8 @@ def store_errors(url: str) -> Iterator[tuple[str, str]]:
         else:
             kind, what = "StoreUnavailableError", f"S3 {'fails' if status else 'does not answer'} for {url}"
             remedy = "check AWS_ENDPOINT_URL, the network and the store, then run the task again"
-        found = f"{code}, HTTP {status}" if status else code
-        raise PodError(kind, what, found=found, remedy=remedy) from error
+        found, better = refusal(answer, code), remedy_of(answer, code)
+        raise PodError(kind, what, found=found, remedy=better or remedy) from error
 
 
 def split_url(url: str) -> tuple[str, str]:
