@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import ReleaseHeldError, SlipwayError
+from include.model_release.rollout.actions import Wait
+from include.model_release.rollout.reconciler import Reconciliation
 from slipway.blocking_calls import BlockingCalls
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy, reconcile_async
 from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
 
+log = logging.getLogger(__name__)
+
 # A server takes seconds to come up, and nobody serves users better for seeing it sooner.
 POLL_S = 1.0
 # One call: its requests have limits of their own.
 _CALL_LIMIT_S = 60.0
+
+
+class _TroubleLog:
+    """Logs what holds the version's pods up, whenever that changes; nothing but the goal suffices."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def __call__(self, seen: Reconciliation) -> bool:
+        """Take note of an observation."""
+        action = seen.action
+        if isinstance(action, Wait) and action.failure and action.reason != self._told:
+            self._told = action.reason
+            log.info("%s", action.reason)
+        return False
 
 
 class FirstDeployTrigger(BaseTrigger):
@@ -66,6 +86,7 @@ class FirstDeployTrigger(BaseTrigger):
                 timeout_s=parts.release_run.spec.rollout.ready_timeout_s,
                 poll_s=POLL_S,
                 permit=permit.to(100),
+                suffices=_TroubleLog(),
             )
         except ReleaseHeldError as held:
             event["held"], event["error"] = True, held.to_dict()

@@ -70,13 +70,14 @@ class ComingUp:
         if observed.pods is not None:
             self._seen.looked_at_s = now_s
             self._look_at(_awaited(goal, observed), now_s)
+            self._seen.trouble = self._seen.trouble or _not_made(goal, observed)
         trouble = self._seen.trouble
         if trouble is None:
             return action
         if (
             not is_back
             and not self._seen.any_is_ready
-            and now_s - self._seen.since_s[trouble.key] >= trouble.patience_s
+            and now_s - self._seen.since_s.get(trouble.key, now_s) >= trouble.patience_s
         ):
             return _given_up(trouble)
         reason = f"{action.reason.rstrip()} {_sentence(trouble.told)}"
@@ -118,6 +119,21 @@ def _awaited(goal: Goal, observed: Observed) -> list[StartingPod]:
     revision = observed.revision_of(uri)
     found = () if observed.pods is None or not revision else observed.pods
     return [one for one in found if one.revision == revision and one.source_uri in ("", uri)]
+
+
+def _not_made(goal: Goal, observed: Observed) -> PodTrouble | None:
+    """Return why the cluster makes no pod of the version; only Deployments tell, which Standard mode reads."""
+    uri = goal.stable_uri if isinstance(goal, RollBack) else observed.storage_uri
+    view, revision = observed.standard, observed.revision_of(uri)
+    replicas = None if view is None or view.deployments is None else view.deployments.get(revision)
+    if replicas is None or not replicas.refused:
+        return None
+    return PodTrouble(
+        "FailedCreate",
+        f"the Deployment {revision}",
+        replicas.refused,
+        "make room in the namespace's ResourceQuota, or correct what its admission refuses",
+    )
 
 
 def _given_up(trouble: PodTrouble) -> Impossible:

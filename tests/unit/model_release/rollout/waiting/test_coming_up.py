@@ -9,7 +9,7 @@ import pytest
 
 from include.model_release.errors import CanaryRefusedError, PodStartError, TimedOutError, UserError
 from include.model_release.rollout.actions import Goal, RollBack, StartCanary
-from include.model_release.rollout.next_action import FirstDeploy, Observed
+from include.model_release.rollout.next_action import FirstDeploy, Observed, observe
 from include.model_release.rollout.pods.starting import starting_pods
 from include.model_release.rollout.pods.trouble import LOGIN_PATIENCE_S
 from include.model_release.rollout.reconciler import (
@@ -99,6 +99,24 @@ def test_in_standard_mode_too() -> None:
     assert after_s < 5
     assert isinstance(over.error, CanaryRefusedError)
     assert "unable to find backend" in str(over.error)
+
+
+def test_pods_that_the_cluster_does_not_make_are_told_by_its_own_words() -> None:
+    """A full quota leaves a Deployment without pods, so that there is none to look at."""
+    model = standard_live()
+    observed = booting(model, StartCanary(V3, 5))
+    full = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: team-a"}
+    deployments = model.deployments()
+    assert deployments is not None
+    for one in deployments:
+        one["status"]["conditions"] = [full]
+    refused = observe(model.as_object(), model.routes(), deployments)
+    assert refused.latest_created == observed.latest_created
+    over, after_s = ended(StartCanary(V3, 5), refused)
+    assert after_s >= LIMIT_S
+    assert type(over.error) is PodStartError
+    assert "exceeded quota: team-a" in str(over.error)
+    assert "ResourceQuota" in str(over.error)
 
 
 def test_a_first_version_too() -> None:
