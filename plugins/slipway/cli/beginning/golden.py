@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from include.model_release.errors import SlipwayError
+from include.model_release.gates.validation.golden_labels import OPTIONAL_LABELS, Kind
 from include.model_release.gates.validation.golden_set import golden_from_arrays
-from include.model_release.tensors import ModelSignature, TensorSpec
-from slipway.cli.beginning.signature import Answers
+from include.model_release.tensors import ModelSignature
+from slipway.cli.beginning.made_up import Array, made_up, shape_of
+from slipway.cli.beginning.onnx_file import OnnxFile
+from slipway.cli.beginning.proposal import Proposal
+from slipway.cli.beginning.trial import Trial, answered
 from slipway.cli.failures import CommandError, ExitCode
-from slipway.cli.plain import plain
 
-VARYING_SIZE = 8
-"""What a size that may vary becomes, where it is not the rows."""
-MOST_VALUES = 2**27
-"""Of all inputs together: a gigabyte of the widest."""
+ROWS = 32
+_FEWEST_ROWS = 8
+"""Of which the gate can tell whether all answers are the same."""
+_MOST_MADE_UP_VALUES = 2**23
+"""Where nobody says how many rows: fewer of large ones, so that the file stays small."""
+_MOST_LABEL_VALUES = 2**22
+_MOST_BOXES = 100
+_BOX_SCORE_MIN = 0.25
 _SEED = 1
-_FLOATS = {"FP16": np.float16, "FP32": np.float32, "FP64": np.float64}
-_WHOLE = {
-    name: np.dtype(name.lower())
-    for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
-}
 _LABELS = ("label", "expected", "golden_label")
+_ANSWERING_LIMIT_S = 300.0
 
 
 def label_name(signature: ModelSignature) -> str:
@@ -38,131 +40,152 @@ def label_name(signature: ModelSignature) -> str:
     )
 
 
-def skeleton(signature: ModelSignature, answers: Answers, rows: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the arrays: inputs of made-up values, always the same, and labels that are all 0, or empty texts.
+def skeleton(model: OnnxFile, trial: Trial, chosen: Proposal, rows: int | None) -> dict[str, Array]:
+    """Return the arrays: inputs of made-up values, always the same, and where the kind needs labels, 0 or empty texts.
 
-    :param rows: how many; made a multiple of the first size where the model has a fixed one.
+    :param rows: how many; None: 32, or fewer of large ones. Made a multiple of what a request must have.
     :raises CommandError: the model has an input that no array can be made for.
     """
-    random, rows = np.random.default_rng(_SEED), rounded_rows(signature, rows)
-    _require_size(signature, rows)
-    arrays = {tensor.name: _values(tensor, rows, random) for tensor in signature.inputs}
-    arrays[label_name(signature)] = (
-        np.full(rows, "", dtype="U1") if answers.kind == "text" else _zeros(answers, rows)
-    )
-    # What is written must be what the gate takes.
-    golden_from_arrays(arrays, signature, label_name(signature), kind=answers.kind)
+    number = rounded_rows(trial, rows if rows is not None else _fitting_rows(model, trial))
+    random = np.random.default_rng(_SEED)
+    arrays = made_up(model, trial.rows, number, trial.sizes, random)
+    label = label_name(model.signature)
+    # A name of its own is written into the release file, and what is named there must be in the golden set.
+    if chosen.kind not in OPTIONAL_LABELS or label != _LABELS[0]:
+        arrays[label] = _no_labels(chosen.kind, number)
+    require_taken(model, trial, chosen, arrays)
     return arrays
 
 
-def _require_size(signature: ModelSignature, rows: int) -> None:
-    """Refuse sizes, which the model's file only declares, whose arrays no machine has room for."""
-    wanted = {tensor.name: math.prod(_shape(tensor, rows)) for tensor in signature.inputs}
-    if sum(wanted.values()) <= MOST_VALUES:
-        return
-    name = max(wanted, key=lambda one: wanted[one])
-    raise CommandError(
-        f"a golden set of {rows} rows is too large to be made up",
-        code=ExitCode.USAGE,
-        expected=f"at most {MOST_VALUES} values in all inputs",
-        found=f"{sum(wanted.values())}, {wanted[name]} of them in `{plain(name)[:100]}`",
-        remedy="ask for fewer --rows, or write the golden set by hand: docs/bring-your-model.md",
+def require_taken(model: OnnxFile, trial: Trial, chosen: Proposal, arrays: dict[str, Array]) -> None:
+    """Raise GoldenSetError unless the gate takes what is written."""
+    golden_from_arrays(
+        arrays,
+        model.signature,
+        label_name(model.signature),
+        kind=chosen.kind,
+        row_axis=row_axes(model, trial, chosen),
     )
 
 
-def rounded_rows(signature: ModelSignature, rows: int) -> int:
-    """Return the number of rows, as a multiple of the first size that the model asks for."""
-    fixed = {tensor.shape[0] for tensor in signature.inputs if tensor.shape and tensor.shape[0] > 0}
-    size = fixed.pop() if len(fixed) == 1 else 1
+def row_axes(model: OnnxFile, trial: Trial, chosen: Proposal) -> dict[str, Any]:
+    """Return `golden.row_axis`: each tensor whose rows do not lie on the first axis."""
+    inputs = {name: axis for name, axis in trial.rows.axes.items() if axis not in (0, "none")}
+    asked = (chosen.output, *(value for key, value in chosen.more.items() if key.endswith("_output")))
+    outputs = {
+        name: trial.seen[name].axis for name in asked if name in trial.seen and trial.seen[name].axis != 0
+    }
+    return inputs | outputs
+
+
+def rows_in(arrays: dict[str, Array], trial: Trial) -> int:
+    """Return how many rows the arrays have."""
+    for name, axis in trial.rows.axes.items():
+        if axis != "none":
+            return int(arrays[name].shape[0 if axis == "request" else axis])
+    return 1
+
+
+def _fitting_rows(model: OnnxFile, trial: Trial) -> int:
+    one = sum(
+        math.prod(shape_of(tensor, trial.rows.axes[tensor.name], 1, trial.sizes))
+        for tensor in model.signature.inputs
+    )
+    return max(_FEWEST_ROWS, min(ROWS, _MOST_MADE_UP_VALUES // max(one, 1)))
+
+
+def rounded_rows(trial: Trial, rows: int) -> int:
+    """Return the number of rows, as a multiple of what a request must have."""
+    size = trial.rows.request_rows or 1
     return max(-(-rows // size), 1) * size
 
 
-def answered_by_model(
-    path: Path, signature: ModelSignature, answers: Answers, arrays: dict[str, np.ndarray[Any, Any]]
-) -> np.ndarray[Any, Any]:
-    """Return the model's own answers to the inputs, as labels.
+def _no_labels(kind: Kind, rows: int) -> Array:
+    if kind == "text":
+        return np.full(rows, "", dtype="U1")
+    if kind == "detections":
+        return np.full((rows, 1, 5), np.nan)
+    if kind == "segmentation":
+        return np.zeros((rows, 1, 1), dtype=np.int64)
+    return np.zeros(rows, dtype=np.float64 if kind == "regression" else np.int64)
 
-    :raises CommandError: it cannot be run here.
+
+def answered_by_model(model: OnnxFile, trial: Trial, chosen: Proposal, arrays: dict[str, Array]) -> Array:
+    """Return the model's own answers to the inputs, as labels of the kind that is chosen.
+
+    :raises CommandError: it cannot be run here, or what it answers is no label for each row.
     """
+    rows = rows_in(arrays, trial)
     try:
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        size = next((one.shape[0] for one in signature.inputs if one.shape and one.shape[0] > 0), None)
-        told = _run(session, signature, answers.output, arrays, size)
-    except Exception as error:  # whatever a foreign runtime raises, the model could not be run
+        answers = answered(model, trial, arrays, rows, chosen.output, _ANSWERING_LIMIT_S)
+        beside = {
+            key: answered(model, trial, arrays, rows, name, _ANSWERING_LIMIT_S)
+            for key, name in chosen.more.items()
+            if key.endswith("_output")
+        }
+        return _labels(chosen, answers, beside, rows)
+    except SlipwayError as error:
         raise CommandError(
-            f"{path} could not be run to answer its own golden set",
+            f"the answers of {model.path.name} to made-up rows are no labels",
             code=ExitCode.USAGE,
-            expected="ONNX Runtime, and a model that takes made-up values",
-            found=f"{type(error).__name__}: {str(error)[:200]}",
+            expected=f"for each of {rows} rows one answer of the kind {chosen.kind}",
+            found=f"{error.what}: {error.found}" if error.found else error.what,
             remedy="leave --labels-from-model out, and put the true answers in yourself",
         ) from error
-    if answers.kind == "classification":
-        return np.asarray(
-            told.argmax(axis=1) if answers.classes or told.ndim == 2 else told, dtype=np.int64
-        ).reshape(-1)
-    return told.reshape(-1).astype("U" if answers.kind == "text" else np.float64)
 
 
-def write(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-    """Write the arrays as an `.npz` file without pickles."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # `numpy.savez` takes names as arguments, and has arguments of its own.
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-
-
-def _run(
-    session: Any,
-    signature: ModelSignature,
-    output: str,
-    arrays: dict[str, np.ndarray[Any, Any]],
-    size: int | None,
-) -> np.ndarray[Any, Any]:
-    rows = len(next(iter(arrays.values())))
-    step, parts = size or rows, []
-    for start in range(0, rows, step):
-        taken = {}
-        for tensor in signature.inputs:
-            part = arrays[tensor.name][start : start + step]
-            taken[tensor.name] = part.astype(object) if tensor.datatype == "BYTES" else part
-        parts.append(np.asarray(session.run([output], taken)[0]))
-    return np.concatenate(parts)
-
-
-def _zeros(answers: Answers, rows: int) -> np.ndarray[Any, Any]:
-    return np.zeros(rows, dtype=np.int64 if answers.kind == "classification" else np.float64)
-
-
-def _shape(tensor: TensorSpec, rows: int) -> tuple[int, ...]:
-    return (rows, *(VARYING_SIZE if size < 0 else size for size in tensor.shape[1:]))
-
-
-def _values(tensor: TensorSpec, rows: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
-    if not tensor.shape:
+def _labels(chosen: Proposal, answers: Array, beside: dict[str, Array], rows: int) -> Array:
+    if answers.dtype.kind == "f" and not np.isfinite(answers).all():
+        raise CommandError("some answers are not finite")
+    labels = _of_kind(chosen, answers, beside)
+    if labels.ndim == 0 or labels.shape[0] != rows or labels.size > _MOST_LABEL_VALUES:
         raise CommandError(
-            f"the input `{tensor.name}` is a single value, which has no rows",
-            code=ExitCode.USAGE,
-            expected="inputs whose first size is the rows",
-            found=str(tensor),
-            remedy="export the model with a batch dimension",
+            "the labels do not fit",
+            found=f"{labels.size} values in {list(labels.shape)}, of at most {_MOST_LABEL_VALUES} for {rows} rows",
         )
-    shape = _shape(tensor, rows)
-    if tensor.datatype == "BYTES":
-        return np.full(shape, "example")
-    if tensor.datatype == "BOOL":
-        return random.integers(0, 2, shape).astype(bool)
-    if tensor.datatype in _WHOLE:
-        return random.integers(0, 2, shape).astype(_WHOLE[tensor.datatype])
-    if tensor.datatype in _FLOATS:
-        return random.random(shape).astype(_FLOATS[tensor.datatype])
-    raise CommandError(
-        f"the input `{tensor.name}` holds {tensor.datatype}, which NumPy has not",
-        code=ExitCode.USAGE,
-        expected="another type",
-        found=str(tensor),
-        remedy="export the model with FP32 inputs",
-    )
+    return labels
+
+
+def _of_kind(chosen: Proposal, answers: Array, beside: dict[str, Array]) -> Array:
+    kind, rows = chosen.kind, answers.shape[0]
+    flat = answers.reshape(rows, -1)
+    if kind == "classification":
+        return np.asarray(flat.argmax(axis=1) if flat.shape[1] > 1 else flat[:, 0]).astype(np.int64)
+    if kind in ("regression", "text"):
+        if flat.shape[1] != 1:
+            raise CommandError(f"{flat.shape[1]} values for each row")
+        return flat[:, 0].astype("U" if kind == "text" else np.float64)
+    if kind == "vectors":
+        return flat.astype(np.float64)
+    if kind == "segmentation":
+        return _mask_of(answers)
+    if kind == "detections":
+        return _boxes_of(chosen, answers, beside)
+    # A scorer is given the best place of each list of scores: so many scores are no label that a person would write.
+    if answers.ndim > 2 and answers.shape[-1] > 1 and answers.dtype.kind == "f":
+        return np.asarray(answers.argmax(axis=-1), dtype=np.int64)
+    return answers
+
+
+def _mask_of(answers: Array) -> Array:
+    if answers.ndim == 4 and answers.shape[1] > 1:
+        return np.asarray(answers.argmax(axis=1), dtype=np.int64)
+    layer = answers[:, 0] if answers.ndim == 4 else answers
+    return np.asarray(layer >= 0.5 if layer.dtype.kind == "f" else layer, dtype=np.int64)
+
+
+def _boxes_of(chosen: Proposal, answers: Array, beside: dict[str, Array]) -> Array:
+    """Return the boxes with a score of their own that is high enough, the best first: corners and class."""
+    rows = answers.shape[0]
+    scores = beside["scores_output"].reshape(rows, -1) if "scores_output" in beside else answers[:, :, 4]
+    if "classes_output" in beside:
+        classes = beside["classes_output"].reshape(rows, -1)
+    else:
+        classes = answers[:, :, 5] if answers.shape[2] > 5 else np.zeros(scores.shape)
+    labels = np.full((rows, min(max(answers.shape[1], 1), _MOST_BOXES), 5), np.nan)
+    for row in range(rows):
+        best = np.argsort(-scores[row], kind="stable")[: labels.shape[1]]
+        kept = best[scores[row, best] >= _BOX_SCORE_MIN]
+        labels[row, : len(kept), :4] = answers[row, kept, :4]
+        labels[row, : len(kept), 4] = classes[row, kept]
+    return labels

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 
-from include.model_release.tensors import ModelSignature
-from slipway.cli.beginning.golden import label_name
-from slipway.cli.beginning.signature import Answers
+from include.model_release.gates.validation.golden_labels import OPTIONAL_LABELS
+from slipway.cli.beginning.golden import label_name, row_axes
+from slipway.cli.beginning.onnx_file import OnnxFile
+from slipway.cli.beginning.proposal import Proposal
+from slipway.cli.beginning.trial import Trial
 
 _BATCH = 32
+_KINDS = "classification, regression, text, vectors, detections, segmentation, ranking, custom"
 
 
-def release_text(model: str, model_file: str, signature: ModelSignature, answers: Answers) -> str:
+def release_text(
+    model: str, model_file: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, labelled: bool
+) -> str:
     """Return the file's text.
 
     :param model_file: what training will call the model's file below incoming/MODEL/VERSION/.
+    :param labelled: the golden set has labels.
     """
+    signature = file.signature
     return "\n".join(
         [
             f"# How the model {model} is released. Begun by `slipway init`; every key and default:",
             "#   python -m include.model_release.spec --schema",
             "# Check it after each change: slipway lint FILE",
             "#",
-            "# The model's own signature (-1: a size that may vary; the first one are the rows):",
+            "# The model's own signature (-1: a size that may vary):",
             *(f"#   takes    {_safe(tensor.name)}: {tensor}" for tensor in signature.inputs),
             *(f"#   answers  {_safe(tensor.name)}: {tensor}" for tensor in signature.outputs),
             "",
@@ -35,9 +42,10 @@ def release_text(model: str, model_file: str, signature: ModelSignature, answers
             f"  model_file: {json.dumps(model_file)}",
             "  golden_file: golden.npz # held-out rows and their right answers; never seen in training",
             "",
-            *_serving(signature),
+            *_serving(file, trial),
             "",
-            *_validation(signature, answers),
+            *_golden(file, trial, chosen),
+            *_validation(model, file, trial, chosen, labelled=labelled),
             "",
             "# Measured on staging, beside the stable version. Write what your users need, not what you hope for.",
             "benchmark:",
@@ -67,9 +75,9 @@ def release_text(model: str, model_file: str, signature: ModelSignature, answers
     )
 
 
-def _serving(signature: ModelSignature) -> list[str]:
+def _serving(file: OnnxFile, trial: Trial) -> list[str]:
     lines = ["# Becomes Triton's config.pbtxt.", "serving:"]
-    if takes_batches(signature):
+    if takes_batches(file, trial):
         lines += [
             f"  max_batch_size: {_BATCH} # rows in one request, and in a batch that Triton makes of several",
             "  dynamic_batching:",
@@ -77,33 +85,83 @@ def _serving(signature: ModelSignature) -> list[str]:
         ]
     else:
         lines += [
-            "  max_batch_size: 0 # the model's first size is fixed: it takes no batches",
+            "  max_batch_size: 0 # not every input and output has its rows first, in any number: no batches",
             "  dynamic_batching: null",
         ]
     return [*lines, "  instances:", "    - {kind: cpu, count: 1} # or kind: gpu"]
 
 
-def takes_batches(signature: ModelSignature) -> bool:
-    """Tell whether the first size of every input and output may vary: these are the rows."""
-    tensors = (*signature.inputs, *signature.outputs)
-    return all(tensor.shape and tensor.shape[0] == -1 for tensor in tensors)
+def takes_batches(file: OnnxFile, trial: Trial) -> bool:
+    """Tell whether the first size of every input and output may vary, and counts the rows as far as it was tried."""
+    tensors = (*file.signature.inputs, *file.signature.outputs)
+    declared = all(tensor.shape and tensor.shape[0] == -1 for tensor in tensors)
+    axes = (*trial.rows.axes.values(), *(one.axis for one in trial.seen.values()))
+    return declared and not trial.one_by_one and all(axis == 0 for axis in axes)
 
 
-def _validation(signature: ModelSignature, answers: Answers) -> list[str]:
+def _golden(file: OnnxFile, trial: Trial, chosen: Proposal) -> list[str]:
+    axes = row_axes(file, trial, chosen)
+    if not axes:
+        return []
+    return [
+        "# Which axis of a tensor counts the rows; `request`: none does, each row is a request of its own.",
+        "golden:",
+        "  row_axis:",
+        *(f"    {json.dumps(name)}: {axis}" for name, axis in axes.items()),
+        "",
+    ]
+
+
+def scorer_name(model: str) -> str:
+    """Return the name of the scorer's file, beside the release file."""
+    return f"{model}-scorer.py"
+
+
+def _validation(model: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, labelled: bool) -> list[str]:
     lines = [
         "# What the golden set must show on staging.",
+        f"# {chosen.kind.capitalize()}, {chosen.sureness}: {_safe(chosen.why)}.",
         "validation:",
-        f"  kind: {answers.kind} # or classification, regression, text",
-        f"  output: {json.dumps(answers.output)} # the output that the labels are held against",
-        f"  label: {label_name(signature)} # the array of the golden set with the right answers",
+        f"  kind: {chosen.kind} # one of {_KINDS}",
+        f"  output: {json.dumps(chosen.output)} # the output that is looked at",
+        *(f"  {key}: {json.dumps(value)}" for key, value in chosen.more.items()),
     ]
-    if answers.kind == "classification":
-        lines.append("  accuracy_min: 0.9 # share of rows answered rightly")
-    elif answers.kind == "regression":
-        lines.append("  mae_max: 1.0 # mean absolute error, in the label's unit: write your own")
-    else:
-        lines.append("  score_min: 0.9 # mean score of the rows")
+    if labelled:
+        lines.append(
+            f"  label: {label_name(file.signature)} # the array of the golden set with the right answers"
+        )
+    elif chosen.kind in OPTIONAL_LABELS:
+        lines.append(
+            "  # label: label # the right answers, once the golden set has them: the first version needs them"
+        )
+    if trial.one_by_one:
+        lines.append("  batch_size: 1 # an answer does not have the rows of its request: each is asked alone")
+    lines += _LIMITS[chosen.kind]
+    if chosen.kind == "custom":
+        lines += [
+            f"  scorer: {scorer_name(model)} # beside this file; what it returns for each row is limited here",
+            "  figures:",
+            "    correct: {min: 0.9}",
+        ]
     return [*lines, "  agreement_min: 0.9 # share of rows answered as the stable version does"]
+
+
+_LIMITS: dict[str, list[str]] = {
+    "classification": ["  accuracy_min: 0.9 # share of rows answered rightly"],
+    "regression": [
+        "  r2_min: 0.5 # share of the label's variance that is explained; write your own",
+        "  # mae_max: 1.0 # mean absolute error, in the label's unit: better, where you know it",
+    ],
+    "text": ["  score_min: 0.9 # mean score of the rows"],
+    "vectors": ["  cosine_min: 0.99 # a row agrees with stable's vector, or with its label, from here on"],
+    "detections": [
+        "  box_format: xyxy # what four numbers say: two corners; or xywh, cxcywh",
+        "  map_min: 0.5 # mean average precision",
+    ],
+    "segmentation": ["  iou_min: 0.5 # mean intersection over union with the labels"],
+    "ranking": ["  ndcg_min: 0.5 # of the first 10 documents"],
+    "custom": [],
+}
 
 
 def _safe(name: str) -> str:

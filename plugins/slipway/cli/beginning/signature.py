@@ -1,11 +1,10 @@
-"""The signature of an ONNX file, read without running it, and what kind of answers it gives."""
+"""The signature of an ONNX file, read without running it."""
 
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from include.model_release.tensors import ModelSignature, TensorSpec
 from slipway.cli.failures import CommandError, ExitCode
@@ -16,30 +15,25 @@ MOST_BYTES = 2**31 - 1
 MOST_TENSORS = 1000
 MOST_NAME_CHARACTERS = 1000
 MOST_SIZES = 16
-Kind = Literal["classification", "regression", "text"]
 # Triton's name of each element type of ONNX, by the name that ONNX has for it.
 _DATATYPES = {"FLOAT": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "DOUBLE": "FP64", "STRING": "BYTES"}
 _DATATYPES |= {
     name: name for name in ("BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
 }
-_FLOATS = ("FP16", "FP32", "FP64", "BF16")
-# Of several outputs that could hold the answers, the one with such a name is most likely meant.
-_LIKELY = ("probabilities", "probability", "scores", "logits", "output", "prediction")
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Which output the golden set's labels are held against, and how; `classes` is None where it is not known."""
-
-    output: str
-    kind: Kind
-    classes: int | None = None
 
 
 def read_signature(path: Path) -> ModelSignature:
     """Return names, datatypes and shapes of an ONNX model; -1 is a size that may vary.
 
     :raises CommandError: it cannot be read, or has tensors that Triton cannot carry.
+    """
+    return signature_of(path, load_graph(path).graph)
+
+
+def load_graph(path: Path) -> Any:
+    """Return an ONNX file as onnx's own object, without the weights that lie in files beside it.
+
+    :raises CommandError: it cannot be read.
     """
     try:
         import onnx
@@ -53,15 +47,25 @@ def read_signature(path: Path) -> ModelSignature:
         ) from None
     _require_readable(path)
     try:
-        # Data beside the file are weights: a signature has none.
-        graph = onnx.load(path, load_external_data=False).graph
+        return onnx.load(path, load_external_data=False)
+    except Exception as error:  # a parser of a foreign format may raise anything
+        raise _unusable(path, plain(str(error))[:200] or type(error).__name__) from error
+
+
+def signature_of(path: Path, graph: Any) -> ModelSignature:
+    """Return the signature of a graph.
+
+    :param path: its file, for errors.
+    :raises CommandError: it has tensors that Triton cannot carry.
+    """
+    try:
         if not graph.node or not graph.input or not graph.output:
             raise _unusable(path, "a graph without nodes, inputs or outputs")
         weights = {tensor.name for tensor in graph.initializer}
         values = [one for one in graph.input if one.name not in weights]
         if max(len(values), len(graph.output)) > MOST_TENSORS:
-            told = f"{len(values)} inputs and {len(graph.output)} outputs, more than {MOST_TENSORS}"
-            raise _unusable(path, told)
+            found = f"{len(values)} inputs and {len(graph.output)} outputs, more than {MOST_TENSORS}"
+            raise _unusable(path, found)
         inputs = tuple(_tensor(path, one) for one in values)
         return ModelSignature(inputs=inputs, outputs=tuple(_tensor(path, one) for one in graph.output))
     except CommandError:
@@ -82,50 +86,6 @@ def _require_readable(path: Path) -> None:
         raise _unusable(
             path, f"{found.st_size} bytes, more than {MOST_BYTES}: keep the weights in files beside it"
         )
-
-
-def guess_answers(signature: ModelSignature) -> Answers:
-    """Guess which output holds the answers: scores by class, else a class, a number or a text for each row.
-
-    :raises CommandError: none of them can.
-    """
-    ranked = sorted(
-        signature.outputs, key=lambda tensor: (_rank(tensor), _likelihood(tensor.name), tensor.name)
-    )
-    best = next((tensor for tensor in ranked if _rank(tensor) < len(_RANKS)), None)
-    if best is None:
-        found = "; ".join(f"`{tensor.name}` {tensor}" for tensor in signature.outputs)
-        raise CommandError(
-            "no output of the model has one answer a row",
-            code=ExitCode.USAGE,
-            expected="an output of scores by class [rows, classes], or of a class, a number or a text [rows]",
-            found=found,
-            remedy="write the release file by hand: docs/bring-your-model.md, kinds of answers",
-        )
-    kind = _RANKS[_rank(best)]
-    classes = (
-        best.shape[1] if kind == "classification" and len(best.shape) == 2 and best.shape[1] > 1 else None
-    )
-    return Answers(best.name, kind, classes)
-
-
-_RANKS: tuple[Kind, ...] = ("classification", "classification", "regression", "text")
-
-
-def _rank(tensor: TensorSpec) -> int:
-    """Return the place in `_RANKS`: scores by class, a class, a number, a text; behind all: none of these."""
-    rows = len(tensor.shape) == 1 or (len(tensor.shape) == 2 and tensor.shape[1] == 1)
-    if tensor.datatype in _FLOATS and len(tensor.shape) == 2 and not rows:
-        return 0
-    if not rows:
-        return len(_RANKS)
-    if tensor.datatype in _FLOATS:
-        return 2
-    return 3 if tensor.datatype == "BYTES" else 1
-
-
-def _likelihood(name: str) -> int:
-    return next((place for place, word in enumerate(_LIKELY) if word in name.lower()), len(_LIKELY))
 
 
 def _tensor(path: Path, value: Any) -> TensorSpec:

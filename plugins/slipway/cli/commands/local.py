@@ -110,7 +110,29 @@ def init(
         Path | None,
         typer.Option("--golden", help="Where the golden set goes; else MODEL-golden.npz beside the model."),
     ] = None,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000, help="Rows of the golden set.")] = 32,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows", min=1, max=10_000, help="Rows of the golden set; else 32, or fewer of large ones."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="The kind of its answers; else the one that fits best.")
+    ] = None,
+    output_name: Annotated[
+        str | None,
+        typer.Option("--output-name", help="The output with its answers; else the one that fits best."),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing: take the kind that fits best.")
+    ] = False,
+    run: Annotated[
+        bool,
+        typer.Option(
+            "--run/--no-run",
+            help="Run the model on made-up rows, in a process of its own, to see what it answers.",
+        ),
+    ] = True,
     labels_from_model: Annotated[
         bool,
         typer.Option(
@@ -122,14 +144,23 @@ def init(
 ) -> None:
     """Begin a model of your own: a release file and a skeleton of its golden set, from the model's own signature.
 
-    The release file passes `slipway lint`, and its comments say what to decide. The golden set has the right names,
-    types and shapes; put held-out data and their true answers in it before the first release. Its labels are 0, which
-    the accuracy gate refuses; --labels-from-model makes them the model's own answers, to try everything out.
+    What kind of answers they are is read from the shapes, the operators and the names, and from what the model answers
+    to made-up rows. Where that is not sure, a person at a terminal is asked; scripts say --kind, or get the kind that
+    fits best. The release file passes `slipway lint`, and its comments say what to decide.
+
+    The golden set has the right names, types and shapes; put held-out data and their true answers in it before the
+    first release. Its labels are 0, which the accuracy gate refuses, or not there where the kind can do without;
+    --labels-from-model makes them the model's own answers, to try everything out. Answers that no kind knows get a
+    scorer beside the release file.
     """
+    from slipway.cli.beginning.asking import Wanted, is_terminal
     from slipway.cli.beginning.begin import begin
 
     golden = golden or onnx.with_name(f"{model}-golden.npz")
-    begun = begin(model, onnx, into, golden, rows, force=force, from_model=labels_from_model)
+    wanted = Wanted(kind, output_name, asks=not yes and output is Format.TABLE and is_terminal())
+    begun = begin(
+        model, onnx, into, golden, rows, force=force, from_model=labels_from_model, wanted=wanted, runs=run
+    )
     if output is not Format.TABLE:
         desk.printer.show(begun.as_json())
         return

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from slipway.cli.beginning.signature import guess_answers, read_signature
+from slipway.cli.beginning.signature import read_signature
 
 from include.model_release.gates.validation.golden_set import golden_from_arrays
 from include.model_release.gates.validation.npz import read_arrays
@@ -202,28 +202,12 @@ def test_a_model_whose_answers_are_no_plain_tensor_is_told_how_to_be_exported(ca
     assert "zipmap" in called.err
 
 
-def test_a_model_whose_outputs_are_no_answers_is_left_to_a_person(call: Call, home: Path) -> None:
-    """An image out of an image is neither class, number nor text."""
-    big = tensor("answer", 3, 8, 8)
-    (home / "m.onnx").write_bytes(model_of(NODES, [tensor("X", 3, 8, 8)], [big], []))
-    called = call("init", "pets", "--onnx", "m.onnx")
-    assert called.code == 2
-    assert "no output of the model has one answer a row" in called.err.lower()
-
-
 def test_a_name_that_no_model_can_have_is_refused(call: Call, home: Path) -> None:
     """It becomes a Kubernetes name."""
     (home / "m.onnx").write_bytes(classifier())
     called = call("init", "My Pets", "--onnx", "m.onnx")
     assert called.code == 2
     assert "lower-case letters" in called.err
-
-
-def test_of_several_outputs_the_scores_are_taken(home: Path) -> None:
-    """A classifier that gives class and scores is validated by its scores."""
-    (home / "m.onnx").write_bytes(classifier())
-    answers = guess_answers(read_signature(home / "m.onnx"))
-    assert (answers.output, answers.kind, answers.classes) == ("probabilities", "classification", 3)
 
 
 def test_lint_names_each_fault_with_its_line(call: Call, home: Path) -> None:
