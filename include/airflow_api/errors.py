@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError, UserError
@@ -64,4 +65,6 @@ def _told(content: str) -> tuple[str, str | None]:
         return json.dumps(document)[:_SHOWN], None
     detail, remedy = document.get("detail", document), document.get("remedy")
     told = detail if isinstance(detail, str) else json.dumps(detail)
+    # Behind what is wrong, jsonschema writes the whole schema.
+    told = re.split(r"\s*(?:\\n)*\s*Failed validating ", told, maxsplit=1)[0].strip()
     return told[:_SHOWN], remedy[:_SHOWN] if isinstance(remedy, str) and remedy else None

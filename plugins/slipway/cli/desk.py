@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from include.model_release.errors import SlipwayError
 from slipway.cli.output import Format, Printer
 from slipway.cli.plain import plain
 from slipway.cli.settings import Flags, Settings, load_settings
@@ -113,7 +114,13 @@ _Command = Callable[..., None]
 
 
 def command(
-    app: typer.Typer, name: str, panel: str, *, examples: tuple[str, ...] = (), online: bool = True
+    app: typer.Typer,
+    name: str,
+    panel: str,
+    *,
+    examples: tuple[str, ...] = (),
+    online: bool = True,
+    asks_airflow: bool = True,
 ) -> Callable[[_Command], _Command]:
     """Declare a command: a function of a `Desk` and of its own arguments and options.
 
@@ -122,6 +129,7 @@ def command(
     :param panel: under which heading `slipway --help` lists it.
     :param examples: what `--help` shows after the text.
     :param online: False: it asks no server, so there is nothing to say about one.
+    :param asks_airflow: False: it asks another one, such as the bucket, and Airflow is not asked for near names either.
     """
 
     def declare(function: _Command) -> _Command:
@@ -140,7 +148,18 @@ def command(
         def run(**given: Any) -> None:
             flags = Flags(*(given.pop(key, None) for key in ("url", "user", "profile")))
             printer = Printer(given.get("output", Format.TABLE), no_color=given.pop("no_color"))
-            function(Desk(flags, printer, Clock()), **given)
+            desk = Desk(flags, printer, Clock())
+            try:
+                function(desk, **given)
+            except SlipwayError as error:
+                if not online or not asks_airflow:
+                    raise
+                from slipway.cli.near_names import with_near_name
+
+                told = with_near_name(desk, given, error)
+                if told is error:
+                    raise
+                raise told from error
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -23,7 +24,7 @@ Exit codes: {_CODES}.
 
 def make_app() -> typer.Typer:
     """Return the application with every command."""
-    from slipway.cli.commands import acts, fleet, local, logs, reading, status
+    from slipway.cli.commands import acts, fleet, local, logs, reading, shell, status
 
     app = typer.Typer(
         name="slipway",
@@ -33,14 +34,29 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_nothing)
-    for module in (reading, status, logs, acts, fleet, local):
+    app.callback()(_before_all)
+    for module in (reading, status, logs, acts, fleet, local, shell):
         module.add_to(app)
     return app
 
 
-def _nothing() -> None:
-    """Nothing is common to all commands before they run."""
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from slipway.cli.commands.shell import NAME, installed_version
+
+        print(f"{NAME} {installed_version()}")
+        raise typer.Exit
+
+
+def _before_all(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version of this command.", is_eager=True, callback=_say_version
+        ),
+    ] = False,
+) -> None:
+    """Nothing but the version is common to all commands before they run."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -58,7 +58,8 @@ class Printer:
 
     def say(self, text: str) -> None:
         """Print a sentence for a person; a program that reads JSON or YAML gets it on standard error."""
-        print(plain(text, lines=True), file=None if self.format is Format.TABLE else sys.stderr)
+        # At once: what reads a pipe must not wait until much has come together.
+        print(plain(text, lines=True), file=None if self.format is Format.TABLE else sys.stderr, flush=True)
 
 
 def formatted(document: object, format_: Format) -> str:
@@ -71,14 +72,12 @@ def formatted(document: object, format_: Format) -> str:
     return json.dumps(document, indent=2)
 
 
-_WRAPPED = ("reason", "NOTES")
-"""Columns of sentences: in a narrow terminal they take several lines and are never cut."""
-
-
 def table_of(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
 ) -> RenderableType:
     """Return a table without lines; a cell that is no text already styled is made safe.
+
+    In a narrow terminal a cell takes several lines, and none is ever cut.
 
     :param right: columns of numbers.
     """
@@ -87,9 +86,7 @@ def table_of(
 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
-        table.add_column(
-            name, justify="right" if name in right else "left", no_wrap=name not in _WRAPPED, overflow="fold"
-        )
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(plain(str(cell))) for cell in row))
     return table

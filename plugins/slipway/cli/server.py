@@ -33,6 +33,10 @@ class NotKnownError(CommandError):
     """There is no record of a model."""
 
 
+class UnknownVersionError(CommandError):
+    """Nothing is known of a version."""
+
+
 @dataclass(frozen=True)
 class VersionDocuments:
     """One version: its release as a page shows it, and the watch of its canary while there is one."""
@@ -106,7 +110,7 @@ class Server:
     def version(self, model: str, version: int) -> VersionDocuments:
         """Return what is known of a version, and of its canary.
 
-        :raises CommandError: there is no record of it.
+        :raises UnknownVersionError: there is no record of it.
         """
         from include.model_release.read_model.live import LiveDocument
         from include.model_release.read_model.release_view import ReleaseView
@@ -115,7 +119,7 @@ class Server:
         try:
             document = self._json(path)
         except NotThereError as error:
-            raise CommandError(
+            raise UnknownVersionError(
                 f"nothing is known of {model} version {version}",
                 expected="a version that was released, or was tried",
                 found=error.found,

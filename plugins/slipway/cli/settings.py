@@ -149,7 +149,10 @@ def _from_file(profile: str, environment: Mapping[str, str]) -> _Chosen:
         if profile:
             if not isinstance(profiles, dict) or not isinstance(profiles.get(profile), dict):
                 raise _wrong(
-                    path, f"there is no profile {profile!r}", f"[profiles.{profile}]", _names(profiles)
+                    path,
+                    f"there is no profile {profile!r}{_near(profile, profiles)}",
+                    f"[profiles.{profile}]",
+                    _names(profiles),
                 )
             return _checked(path, profiles[profile], f"the profile {profile} of {path}")
         if document:
@@ -169,6 +172,11 @@ def _store_of(path: Path, store: object) -> dict[str, str]:
     if not isinstance(store, dict) or not all(isinstance(value, str) for value in store.values()):
         raise _wrong(path, "[store] cannot be used", ", ".join(STORE_KEYS), "another form")
     return {key: store[key] for key in STORE_KEYS if key in store}
+
+
+def _near(profile: str, profiles: object) -> str:
+    near = nearest(profile, map(str, profiles)) if isinstance(profiles, dict) else None
+    return "" if near is None else f" (did you mean {near}?)"
 
 
 def _names(profiles: object) -> str:

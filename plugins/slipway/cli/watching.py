@@ -13,6 +13,7 @@ from slipway.cli.output import Format, as_json
 from slipway.cli.plain import plain
 from slipway.cli.server import Server, VersionDocuments
 from slipway.cli.tree import tree_of
+from slipway.cli.words import in_flight, moment, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,14 +57,16 @@ def shown(look: Look) -> RenderableType:
 def watch_model(
     desk: Desk, model: str, version: int | None, interval: float, *, looks: int | None = None
 ) -> None:
-    """Show a model until the person ends it.
+    """Show a model until the person ends it; where no terminal is, such as in a pipe, a line for each change.
 
     A server that does not answer for a while ends nothing: the last tree stays, with a line that says so.
 
     :param looks: end after so many; None: never.
     """
     first = look_at(desk.server, model, version, desk.clock.now())
-    if desk.printer.format is Format.TABLE:
+    if desk.printer.format is Format.TABLE and not desk.printer.console.is_terminal:
+        _watch_changes(desk, first, version, interval, looks)
+    elif desk.printer.format is Format.TABLE:
         _watch_tree(desk, first, version, interval, looks)
     else:
         _watch_lines(desk, first, version, interval, looks)
@@ -104,6 +107,47 @@ def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, 
         except TransientError as error:
             look = None
             desk.printer.say(f"No answer: {error.in_short()}")
+
+
+def _watch_changes(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
+    """Print a line with its time for each change, at once: nobody sees a tree that is drawn over."""
+    last, done = "", 0
+    told = _in_a_line(first)
+    while True:
+        if told != last:
+            last = told
+            print(f"{moment(desk.clock.now())}  {told}", flush=True)
+        done += 1
+        if looks is not None and done >= looks:
+            return
+        desk.clock.sleep(interval)
+        try:
+            told = _in_a_line(look_at(desk.server, first.document.model, version, desk.clock.now()))
+        except TransientError as error:
+            told = f"no answer: {plain(error.in_short())}"
+
+
+def _in_a_line(look: Look) -> str:
+    """Write what a model and its release are doing, without what changes with every request."""
+    document, release = look.document, look.release
+    parts = [
+        "live: none" if document.live_version is None else f"live: version {document.live_version}",
+        in_flight(document.open_release) or "nothing in flight",
+    ]
+    if release is not None:
+        line, live = release.view.line, release.live
+        if line.outcome != "open":
+            parts.append(f"version {line.version} {line.outcome.replace('_', ' ')}")
+            parts += [line.reason] if line.reason else []
+        elif live is not None and live.release_id == line.release_id:
+            parts += [
+                f"observed {percent(live.weight_observed)}",
+                f"verdict {live.verdict or 'inconclusive'}",
+            ]
+            parts += [f"paused: {live.paused}"] if live.paused else []
+            parts += [f"decided: {live.decision}"] if live.decision else []
+    parts += [f"frozen by {one.by}" for one in document.freezes if one.until > look.at]
+    return plain("; ".join(parts))
 
 
 def _of_interest(document: ModelDocument) -> int | None:

@@ -135,7 +135,9 @@ def _worst(
     return tuple(
         {
             "row": row,
-            "asked": None if asked is None else _shown(_text(asked[row].reshape(-1)[0])),
+            "asked": None
+            if asked is None
+            else _shown(_text(np.asarray(asked[row], dtype=object).reshape(-1)[0])),
             "label": _shown(str(golden.labels[row])),
             "predicted": _shown(answered[row]),
             "score": score[row],

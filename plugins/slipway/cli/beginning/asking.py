@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from include.model_release.gates.validation.golden_labels import Kind
@@ -13,8 +13,6 @@ from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
 
-# A ranking needs an axis of documents, which no signature tells; a scorer knows any answers.
-_WITHOUT_PROOF: tuple[Kind, ...] = ("custom",)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -60,7 +58,7 @@ def choose(found: Sequence[Proposal], outputs: Sequence[str], wanted: Wanted) ->
 def _of_kind(fits: Sequence[Proposal], kind: str) -> Proposal:
     chosen = next((one for one in fits if one.kind == kind), None)
     if chosen is not None:
-        return Proposal(chosen.kind, chosen.output, 100, "by --kind", chosen.more)
+        return replace(chosen, score=100, why="by --kind")
     raise CommandError(
         f"the answers of `{plain(fits[0].output)}` cannot be of the kind {kind}, as far as their shape tells",
         code=ExitCode.USAGE,
@@ -83,7 +81,7 @@ def _asked(fits: Sequence[Proposal], best: Proposal) -> Proposal:
         )
     choice = click.prompt("Which one", type=click.IntRange(1, len(named)), default=1)
     chosen = list(named.values())[choice - 1]
-    return Proposal(chosen.kind, chosen.output, 100, "chosen by a person", chosen.more)
+    return replace(chosen, score=100, why="chosen by a person")
 
 
 def _unknown(what: str, flag: str, given: str, known: Sequence[str]) -> CommandError:

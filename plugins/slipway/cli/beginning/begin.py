@@ -194,7 +194,7 @@ def _made(
 def _scorer(model: str, chosen: Proposal, outputs: list[Output]) -> str:
     output = next(one for one in outputs if one.name == chosen.output)
     lists = output.is_float and len(output.row) > 1 and output.row[-1] != 1
-    return scorer_text(model, chosen, lists=lists, probabilities="probabilit" in chosen.why)
+    return scorer_text(model, chosen, lists=lists, probabilities=chosen.is_probability)
 
 
 def _write(begun: _Files, release_path: Path, scorer_path: Path, golden: Path) -> None:

@@ -161,6 +161,8 @@ def _of_kind(chosen: Proposal, answers: Array, beside: dict[str, Array]) -> Arra
         return _mask_of(answers)
     if kind == "detections":
         return _boxes_of(chosen, answers, beside)
+    if chosen.is_probability:
+        return np.asarray(answers >= 0.5, dtype=np.int64)
     # A scorer is given the best place of each list of scores: so many scores are no label that a person would write.
     if answers.ndim > 2 and answers.shape[-1] > 1 and answers.dtype.kind == "f":
         return np.asarray(answers.argmax(axis=-1), dtype=np.int64)

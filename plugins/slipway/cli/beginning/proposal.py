@@ -40,6 +40,7 @@ class Proposal:
 
     :ivar score: 0 to 100, how well it fits.
     :ivar more: further keys of `validation`, such as the output with the scores of boxes.
+    :ivar is_probability: each value of the answers is a probability of its own, yes from 0.5 on.
     """
 
     kind: Kind
@@ -47,6 +48,7 @@ class Proposal:
     score: int
     why: str
     more: dict[str, str] = field(default_factory=dict)
+    is_probability: bool = False
 
     @property
     def sureness(self) -> Sureness:
@@ -189,7 +191,7 @@ def _flat(one: Output) -> Iterator[Proposal]:
         return
     if one.maker == "Sigmoid":
         told = f"{_number(size)} probabilities a row, each of its own (a sigmoid): several labels"
-        yield Proposal("custom", one.name, 85, told)
+        yield Proposal("custom", one.name, 85, told, is_probability=True)
         return
     unit = one.has(lambda values: bool(np.allclose(np.linalg.norm(values, axis=-1), 1, atol=1e-3)))
     if unit or one.maker == "LpNormalization" or _VECTOR.match(one.name):

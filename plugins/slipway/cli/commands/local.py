@@ -39,7 +39,11 @@ def add_to(app: typer.Typer) -> None:
         ),
     )(lint)
     command(
-        app, "verify", PANEL, examples=("slipway verify digits 3", "slipway verify digits 3 --bucket models")
+        app,
+        "verify",
+        PANEL,
+        asks_airflow=False,
+        examples=("slipway verify digits 3", "slipway verify digits 3 --bucket models"),
     )(verify)
     command(
         app, "store-check", PANEL, examples=("slipway store-check", "slipway store-check --bucket models")

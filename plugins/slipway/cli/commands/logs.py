@@ -10,9 +10,15 @@ from include.airflow_api.errors import NotThereError
 from slipway.cli.arguments import ModelArgument
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError
+from slipway.cli.near_names import did_you_mean
 from slipway.cli.output import Format
 from slipway.cli.plain import plain
 
+WORKFLOWS = (
+    *("canary_pause", "finding_close", "fleet_release", "fleet_watch", "model_intake", "model_release"),
+    *("model_revalidation", "model_rollback", "model_tuning", "notification_delivery", "registry_sync"),
+    *("release_freeze", "repository_gc", "version_pin", "version_rejection"),
+)
 _SILENT = ("skipped", "removed", "upstream_failed")
 _TASKS_MOST = 100
 
@@ -51,13 +57,17 @@ def logs(
         )
     except NotThereError as error:
         raise CommandError(
-            f"there is no run {run_id} of {dag}", found=error.found, remedy=f"slipway get {model}"
+            f"there is no run {run_id} of {dag}{_near_workflow(dag)}",
+            found=error.found,
+            remedy=f"slipway get {model}",
         ) from None
     tasks = [one for one in found.task_instances if one.try_number and task in ("", one.task_id)]
     if task and not tasks:
         names = ", ".join(sorted(one.task_id for one in found.task_instances))
         raise CommandError(
-            f"no task {task!r} of {run_id} has run", expected=names, remedy=f"slipway logs {model} {run}"
+            f"no task {task!r} of {run_id} has run{_near_task(task, found.task_instances)}",
+            expected=names,
+            remedy=f"slipway logs {model} {run}",
         )
     documents = []
     for one in tasks:
@@ -69,6 +79,14 @@ def logs(
             desk.printer.say("\n".join(lines))
     if output is not Format.TABLE:
         desk.printer.show({"dag_id": dag, "run_id": run_id, "tasks": documents})
+
+
+def _near_workflow(dag: str) -> str:
+    return "" if dag in WORKFLOWS else did_you_mean(dag, WORKFLOWS)
+
+
+def _near_task(task: str, known: Any) -> str:
+    return did_you_mean(task, sorted({one.task_id for one in known} - {task}))
 
 
 def _run_id(desk: Desk, model: str, run: str) -> str:

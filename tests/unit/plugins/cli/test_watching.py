@@ -106,3 +106,34 @@ def test_a_program_gets_one_line_for_each_change(
     watch_model(desk_of(screen, clock, Format.JSON), "digits", None, 2.0, looks=3)
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["live"]["weight_observed"], second["live"]["weight_observed"]) == (50, 99)
+
+
+def test_without_a_terminal_each_change_is_a_line_with_its_time(
+    call: Call, server: FakeSlipway, clock: FakeClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe or CI gets no tree that is drawn over; what did not change, such as a count of requests, is no line."""
+
+    def raised() -> None:
+        server.live["digits"] = live(weight_observed=99)
+
+    def silent() -> None:
+        server.refusals["/models/digits"] = (503, {"detail": "The store does not answer."})
+
+    def promoted() -> None:
+        server.refusals.clear()
+        over = line(3)
+        server.models["digits"] = document(versions=(over, line(2)), open_release=None, live_version=3)
+        server.views["digits", 3] = view(over)
+        server.live.clear()
+
+    pipe = Console(file=io.StringIO(), width=120, force_terminal=False)
+    clock.then = [lambda: None, raised, silent, promoted]
+    watch_model(desk_of(pipe, clock), "digits", None, 2.0, looks=5)
+    begun, more, none, over = capsys.readouterr().out.splitlines()
+    assert begun == (
+        "2026-03-01 12:00:00 UTC  live: version 2; version 3: step 2 of 3, 50 %; observed 50 %; verdict inconclusive"
+    )
+    assert more.startswith("2026-03-01 12:00:04 UTC")
+    assert "observed 99 %" in more
+    assert "no answer: " in none
+    assert "live: version 3; nothing in flight; version 3 promoted" in over

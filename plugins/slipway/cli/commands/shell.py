@@ -1,0 +1,53 @@
+"""The commands about the command itself: its version, and what completes it in a shell."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from slipway.cli.desk import Desk, command
+
+PANEL = "Begin and check"
+NAME = "slipway"
+
+
+class Shell(StrEnum):
+    """A shell whose completions are written."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Declare the commands."""
+    command(
+        app,
+        "completion",
+        PANEL,
+        online=False,
+        examples=(
+            "slipway completion bash > ~/.local/share/bash-completion/completions/slipway",
+            'slipway completion zsh > "${fpath[1]}/_slipway"',
+            "slipway completion fish > ~/.config/fish/completions/slipway.fish",
+        ),
+    )(completion)
+
+
+def completion(desk: Desk, shell: Annotated[Shell, typer.Argument(help="Whose completions.")]) -> None:
+    """Print the script with which a shell completes commands and options. It asks no server."""
+    from typer._completion_shared import get_completion_script
+
+    script = get_completion_script(prog_name=NAME, complete_var="_SLIPWAY_COMPLETE", shell=shell.value)
+    print(script)
+
+
+def installed_version() -> str:
+    """Return the version of this command; "unknown" where it is run from a folder that is not installed."""
+    try:
+        return version(NAME)
+    except PackageNotFoundError:
+        return "unknown"
