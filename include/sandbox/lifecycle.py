@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
@@ -30,6 +30,7 @@ from include.sandbox.host.settings import (
     object_store_environment,
     sandbox_root,
 )
+from include.sandbox.host.starting import PARTS, log_end, movement
 from include.sandbox.host.supervise import (
     Program,
     Supervisor,
@@ -39,7 +40,10 @@ from include.sandbox.host.supervise import (
 )
 from include.sandbox.services import airflow, object_store
 
-UP_TIMEOUT_S = 180.0
+# However busy the machine is, what starts uses a processor now and then; what does not for so long hangs.
+UP_STALL_LIMIT_S = 180.0
+# What turns in a circle uses a processor as well.
+UP_LIMIT_S = 1800.0
 SHUT_DOWN_TIMEOUT_S = 20.0
 # The guard looks every second, and may wait for the cluster's answer.
 GUARD_SILENCE_S = 20.0
@@ -240,11 +244,17 @@ def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
         airflow.write_home(settings, dags_folder)
     start_supervisor(settings, programs(settings), airflow.airflow_environment(settings))
     supervisor, checks = Supervisor(settings), program_checks(settings)
-    deadline = time.monotonic() + UP_TIMEOUT_S
+    deadline = time.monotonic() + UP_LIMIT_S
 
     def wait(*names: str) -> None:
-        chosen = {name: checks[name] for name in names}
-        steps.wait_for_all(chosen, deadline - time.monotonic(), lambda: _failed_program(settings, supervisor))
+        steps.wait_for_all(
+            {name: checks[name] for name in names},
+            UP_STALL_LIMIT_S,
+            lambda: _failed_program(settings, supervisor),
+            limit_s=deadline - time.monotonic(),
+            moves=lambda waiting: _movement(supervisor, waiting),
+            last_words=lambda waiting: _last_words(settings, waiting),
+        )
 
     wait("object store", "router")
     supervisor.start("cluster")
@@ -277,11 +287,26 @@ def _failed_program(settings: SandboxSettings, supervisor: Supervisor) -> str | 
         return str(error)
     if failed is None:
         return None
-    log = settings.log_dir / f"{failed.name}.log"
-    tail = log.read_text(errors="replace").strip().splitlines()[-12:] if log.exists() else []
-    return f"{failed.name} ended again and again ({failed.description}). The end of {log}:\n" + "\n".join(
-        tail
+    return (
+        f"{failed.name} ended again and again ({failed.description}).{log_end(settings.log_dir, failed.name)}"
     )
+
+
+def _movement(supervisor: Supervisor, waiting: Iterable[str]) -> object:
+    """Return what changes while the programs that are waited for get on; an unknown one does not."""
+    names = _programs_of(waiting)
+    try:
+        return movement(one.pid for one in supervisor.states() if one.pid and one.name in names)
+    except SupervisorError:
+        return ()
+
+
+def _last_words(settings: SandboxSettings, waiting: Iterable[str]) -> str:
+    return "".join(log_end(settings.log_dir, program) for program in _programs_of(waiting))
+
+
+def _programs_of(parts: Iterable[str]) -> list[str]:
+    return [program for part in parts for program in PARTS[part]]
 
 
 def _answers(url: str, headers: dict[str, str] | None = None, timeout_s: float = 3.0) -> bool:
