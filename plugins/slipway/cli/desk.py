@@ -156,7 +156,7 @@ def command(
                     raise
                 from slipway.cli.near_names import with_near_name
 
-                told = with_near_name(desk, given, error)
+                told = with_near_name(lambda: desk.server, given, error)
                 if told is error:
                     raise
                 raise told from error

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from include.model_release.errors import SlipwayError
 from include.model_release.identifiers import nearest
 from slipway.cli.failures import CommandError, ExitCode, exit_code_of
 from slipway.cli.plain import plain
-from slipway.cli.server import UnknownVersionError
-
-if TYPE_CHECKING:
-    from slipway.cli.desk import Desk
+from slipway.cli.server import Server, UnknownVersionError
 
 _SHOWN = 20
 
 
-def with_near_name(desk: Desk, given: Mapping[str, Any], error: SlipwayError) -> SlipwayError:
+def with_near_name(
+    server: Callable[[], Server], given: Mapping[str, Any], error: SlipwayError
+) -> SlipwayError:
     """Return the error of a command; where the model is one that the server does not know, an error that says so.
 
+    :param server: returns where names are read; it is signed in to at the first need.
     :param given: the command's arguments.
     """
     model = given.get("model")
     if not isinstance(model, str) or exit_code_of(error) is not ExitCode.REFUSED:
         return error
     try:
-        known = sorted(desk.server.models())
+        known = sorted(server().models())
     except SlipwayError:
         return error
     if model in known:
-        return _of_known(desk, model, given, error)
+        return _of_known(server, model, given, error)
     return CommandError(
         f"there is no model {plain(model)!r}{did_you_mean(model, known)}",
         expected=_one_of(known, "model", "a release file or a record of it: slipway init begins one"),
@@ -39,13 +39,15 @@ def with_near_name(desk: Desk, given: Mapping[str, Any], error: SlipwayError) ->
     )
 
 
-def _of_known(desk: Desk, model: str, given: Mapping[str, Any], error: SlipwayError) -> SlipwayError:
+def _of_known(
+    server: Callable[[], Server], model: str, given: Mapping[str, Any], error: SlipwayError
+) -> SlipwayError:
     """Return the error about a known model; with the versions or findings that are known, where it names another."""
     finding = given.get("finding")
     if finding is None and not isinstance(error, UnknownVersionError):
         return error
     try:
-        document = desk.server.model(model)
+        document = server().model(model)
     except SlipwayError:
         return error
     if finding is not None:

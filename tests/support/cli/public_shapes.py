@@ -155,6 +155,18 @@ def embedding(name: str, size: int, normal: bool) -> bytes:
     )
 
 
+def features() -> bytes:
+    """A vector of each window, with sizes of 1 around it."""
+    return model(
+        [value("input_1", "unk", 12, 8, 1)],
+        [value("conv", "unk_1", 1, 1, 24)],
+        [weights("W", 96, 24), whole("flat", 0, -1), whole("four", -1, 1, 1, 24)],
+        node("Reshape", "input_1 flat", "row"),
+        node("MatMul", "row W", "raw"),
+        node("Reshape", "raw four", "conv"),
+    )
+
+
 def tokens() -> bytes:
     """Scores of 9 tags for each token."""
     return model(
@@ -254,6 +266,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "unit-vectors": Shape(lambda: embedding("out", 24, True), ("vectors",), "out", True, True),
     "long-vectors": Shape(lambda: table("Identity", 384), ("vectors",), "out", True),
+    "vector-of-four-sizes": Shape(features, ("vectors",), "conv", takes_batches=True),
     "tags": Shape(tokens, ("custom",), "logits", True),
     "sigmoid": Shape(lambda: table("Sigmoid", 1), ("custom",), "out", True, True),
     "number": Shape(lambda: table("Identity", 1, "price"), ("regression",), "price", True),

@@ -146,11 +146,16 @@ def _of(one: Output) -> Iterator[Proposal]:
         yield from _boxes(one)
     elif one.image is not None and len(one.row) in (2, 3):
         yield from _masks(one)
-    if len(one.row) in (2, 3) and one.is_float and not one.varies and sum(size != 1 for size in one.row) == 1:
+    if len(one.row) in (2, 3) and one.is_float and not one.varies and _is_vector(one):
         sizes = "x".join(str(size) for size in one.row)
         yield Proposal(
             "vectors", one.name, 60 if _VECTOR.match(one.name) else 55, f"a vector of {sizes} a row"
         )
+
+
+def _is_vector(one: Output) -> bool:
+    """Tell whether one of several sizes alone is not 1, and the values are no scores by class."""
+    return one.maker not in _SOFTMAX and sum(size != 1 for size in one.row) == 1
 
 
 def _is_single(one: Output) -> bool:

@@ -74,7 +74,9 @@ def score_vectors(
 
 def _vectors(answers: Array, rows: int) -> Array:
     require_rows(answers, rows)
-    flat = answers.reshape(rows, -1) if answers.ndim == 3 and 1 in answers.shape[1:] else answers
+    # [rows, 1, 1, size] is a vector a row as well.
+    is_flat = answers.ndim > 2 and sum(size != 1 for size in answers.shape[1:]) == 1
+    flat = answers.reshape(rows, -1) if is_flat else answers
     if flat.dtype.kind not in "iuf" or flat.ndim != 2 or flat.shape[1] < 2:
         raise no_answers_of_this_kind("vectors", "a vector for each row, [rows, size]", answers)
     return flat.astype(np.float64)
