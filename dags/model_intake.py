@@ -7,7 +7,8 @@ so an event that comes twice starts nothing twice.
 
 An event is a hint. A run that events started looks at the models that they name. A run by the schedule, or by hand,
 **sweeps** all of `incoming/` for versions that were never released, so that a lost event costs minutes and not a
-release. A version whose `ready.json` says `"start": "by_hand"` waits for a person.
+release. A message that cannot be read makes its run sweep at once, and the pages say so. A version whose `ready.json`
+says `"start": "by_hand"` waits for a person.
 
 A version that failed or was cancelled before users met it, and whose `ready.json` is then **uploaded again**, starts
 once more by itself. One that was promoted, rolled back or rejected does not, and neither does a version that is older
@@ -26,10 +27,10 @@ import os
 from datetime import timedelta
 
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, dag
 from slipway.dag_header import cron, header, releases_dir
-from slipway.operators.intake import FindNewVersionsOperator
+from slipway.operators.intake.find import FindNewVersionsOperator
+from slipway.operators.intake.start import StartReleaseOperator
 
 # The one declaration of this asset: a second one without the watcher would delete the watcher.
 incoming_versions = Asset(
@@ -79,12 +80,18 @@ def model_intake() -> None:
         "What cannot be used is named in the log and in the XCom `set_aside`, and harms no other version.",
     )
 
-    TriggerDagRunOperator.partial(
+    StartReleaseOperator.partial(
         task_id="start_release",
         trigger_dag_id="model_release",
+        releases_dir=str(releases_dir()),
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",
-        doc_md="One `model_release` run for each version; its id holds a digest of `ready.json`.",
+        # A release file may be written a moment before the version lands: it is waited for some six minutes.
+        retries=12,
+        retry_delay=timedelta(seconds=30),
+        retry_exponential_backoff=False,
+        doc_md="One `model_release` run for each version; its id holds a digest of `ready.json`. Where the model's "
+        "release file has not reached the worker, or Airflow has not read it yet, it is tried again.",
     ).expand_kwargs(find_new_versions.output)
 
 

@@ -148,6 +148,8 @@ def model_release() -> None:
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
         execution_timeout=timedelta(hours=12),
+        # A release file that is minutes old may not have reached every worker.
+        retries=6,
         doc_md="Checks what was asked for, takes the model's lock (one release of a model at a time), notes what "
         "is live now and opens the record.",
     )

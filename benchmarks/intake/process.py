@@ -24,7 +24,7 @@ def main() -> None:
     messages = [{"Body": line} for line in sys.stdin.read().splitlines()]
     with airflow(endpoint):
         from botocore.httpsession import URLLib3Session
-        from slipway.operators.intake import FindNewVersionsOperator
+        from slipway.operators.intake.find import FindNewVersionsOperator
 
         counted: Counter[str] = Counter()
         send = URLLib3Session.send

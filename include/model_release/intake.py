@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
-from typing import Annotated, Any, Literal
-from urllib.parse import unquote_plus
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from include.model_release.errors import InputMissingError, ModelInvalidError, SlipwayError, UserError
 from include.model_release.identifiers import VERSION_LIMIT, nearest, parse_version, validate_model_name
+from include.model_release.s3_events.envelopes import ObjectCreated, opened
 from include.model_release.value_types import Metadata, RelativePath, Sha256, UtcTime
 
 READY_LIMIT_BYTES = 1024 * 1024
 """A ready.json that is larger is not read."""
 
-_BODY_LIMIT_BYTES = 1024 * 1024  # SQS messages are at most this long
-_RECORDS_LIMIT = 1000  # of one message; S3 puts one record into each
 _NAMES_SHOWN = 20
 _TEXT_SHOWN = 120
 
@@ -36,12 +32,14 @@ class IncomingVersion:
 class IntakeResult:
     """What an event was about: versions, each once, in order; and, in words, what was left aside.
 
-    `is_whole` is false where a message held more records than are looked at.
+    `is_whole` is false where a message held more records than are looked at. `unreadable` holds those reasons of
+    `ignored` that are about what could not be read: it may have told of any version.
     """
 
     versions: list[IncomingVersion]
     ignored: list[str]
     is_whole: bool = True
+    unreadable: list[str] = field(default_factory=list)
 
 
 class ReadyFile(BaseModel):
@@ -64,33 +62,28 @@ class ReadyFile(BaseModel):
 
 
 def parse_s3_event(body: str, bucket: str | None = None) -> IntakeResult:
-    """Read one S3 event notification (the body of an SQS message).
+    """Read the body of one message: S3's event notification, directly, or as SNS or EventBridge carry it.
 
-    A record that is not about a model version is set aside with a reason, and so are records of other
-    buckets when `bucket` is given; S3's own test event gives nothing. Raises UserError when the body is no
-    S3 event at all.
+    An event that is not about a model version is set aside with a reason, and so is one of another bucket when
+    `bucket` is given; S3's own test event gives nothing.
+
+    :raises UserError: nothing of the body can be read.
     """
-    event = _json_object(body)
-    if event.get("Event") == "s3:TestEvent":
-        return IntakeResult([], [])
-    records = event.get("Records")
-    if not isinstance(records, list):
-        raise _malformed("no list `Records`")
+    found = opened(body)
     versions: dict[IncomingVersion, None] = {}
-    ignored: list[str] = []
-    for record in islice(records, _RECORDS_LIMIT):
+    ignored = [*found.ignored, *found.unreadable]
+    for created in found.created:
         try:
-            versions[_version_of(record, bucket)] = None
+            versions[_version_of(created, bucket)] = None
         except SlipwayError as error:
             ignored.append(str(error))
-    beyond = len(records) - _RECORDS_LIMIT
-    if beyond > 0:
-        ignored.append(f"{beyond} records of a message with {len(records)} were not looked at.")
-    return IntakeResult(list(versions), ignored, is_whole=beyond <= 0)
+    if found.beyond:
+        ignored.append(f"{found.beyond} records of a message were not looked at.")
+    return IntakeResult(list(versions), ignored, not found.beyond, found.unreadable)
 
 
 def message_bodies(extra: object) -> Iterator[str]:
-    """Yield the bodies of the SQS messages in what Airflow keeps with an asset event; none where it holds others.
+    """Yield the bodies of the SQS messages in what Airflow keeps with an asset event; none where it holds no messages.
 
     Whoever may post asset events to Airflow can put anything there.
     """
@@ -98,25 +91,28 @@ def message_bodies(extra: object) -> Iterator[str]:
     batch = payload.get("message_batch") if isinstance(payload, Mapping) else None
     for message in batch if isinstance(batch, list | tuple) else ():
         body = message.get("Body") if isinstance(message, Mapping) else None
-        if isinstance(body, str):
-            yield body
+        # A message that has no text as its body is one that cannot be read.
+        yield body if isinstance(body, str) else ""
 
 
 def parse_messages(bodies: Iterable[str], bucket: str | None = None) -> IntakeResult:
     """Read a batch of messages: a malformed one becomes a reason and does not hide the others."""
     versions: dict[IncomingVersion, None] = {}
     ignored: list[str] = []
+    unreadable: list[str] = []
     is_whole = True
     for body in bodies:
         try:
             result = parse_s3_event(body, bucket)
         except UserError as error:
             ignored.append(str(error))
+            unreadable.append(str(error))
         else:
             versions.update(dict.fromkeys(result.versions))
             ignored.extend(result.ignored)
+            unreadable.extend(result.unreadable)
             is_whole = is_whole and result.is_whole
-    return IntakeResult(list(versions), ignored, is_whole)
+    return IntakeResult(list(versions), ignored, is_whole, unreadable)
 
 
 def parse_incoming_key(key: str) -> IncomingVersion:
@@ -187,49 +183,14 @@ def require_untouched(ready: ReadyFile, sha256: Mapping[str, str]) -> None:
         )
 
 
-def _version_of(record: object, bucket: str | None) -> IncomingVersion:
-    if not isinstance(record, Mapping):
-        raise UserError("a record of the event is not an object")
-    name = record.get("eventName")
-    if not isinstance(name, str) or not name.removeprefix("s3:").startswith("ObjectCreated"):
-        raise UserError(f"the event {_shown(name)} is not the arrival of an object")
-    described = record.get("s3")
-    holder = described if isinstance(described, Mapping) else {}
-    from_bucket, key = _text(holder, "bucket", "name"), _text(holder, "object", "key")
-    if key is None:
-        raise UserError("a record of the event has no object key", expected="text at s3.object.key")
-    if bucket is not None and from_bucket != bucket:
+def _version_of(created: ObjectCreated, bucket: str | None) -> IncomingVersion:
+    if bucket is not None and created.bucket != bucket:
         raise UserError(
-            f"the object {_shown(key)} lies in another bucket", expected=bucket, found=_shown(from_bucket)
+            f"the object {_shown(created.key)} lies in another bucket",
+            expected=bucket,
+            found=_shown(created.bucket),
         )
-    return parse_incoming_key(unquote_plus(key, errors="replace"))
-
-
-def _text(holder: Mapping[str, Any], first: str, second: str) -> str | None:
-    inner = holder.get(first)
-    value = inner.get(second) if isinstance(inner, Mapping) else None
-    return value if isinstance(value, str) else None
-
-
-def _json_object(body: str) -> dict[str, Any]:
-    if len(body) > _BODY_LIMIT_BYTES:
-        raise _malformed(f"{len(body)} characters")
-    try:
-        event = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _malformed(f"text that is not JSON ({error})") from error
-    if not isinstance(event, dict):
-        raise _malformed(f"a JSON {type(event).__name__}")
-    return event
-
-
-def _malformed(found: str) -> UserError:
-    return UserError(
-        "a message in the intake queue is not an S3 event notification",
-        expected="a JSON object with `Records`",
-        found=found,
-        remedy="Check what else writes to the queue; the message is set aside.",
-    )
+    return parse_incoming_key(created.key)
 
 
 def _ready_error(name: str, error: ValidationError) -> UserError:

@@ -28,6 +28,12 @@ def triggered_by(context: Context) -> str | None:
     return person_of_run(getattr(dag_run, "triggering_user_name", None), kind)
 
 
+def is_by_hand(context: Context) -> bool:
+    """Return whether the run was asked for by hand, and not by an event, a schedule or another run."""
+    kind = getattr(context.get("dag_run"), "run_type", _BY_HAND)
+    return bool(getattr(kind, "value", kind) == _BY_HAND)
+
+
 def person_of_run(name: object, run_type: object) -> str | None:
     """Return who started a run by hand.
 

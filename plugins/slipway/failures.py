@@ -24,6 +24,8 @@ from include.model_release.errors import (
 
 SET_ASIDE_KEY = "set_aside"
 """The XCom in which a task names what it leaves aside because something is wrong with it."""
+UNREADABLE_KEY = "unreadable_messages"
+"""The XCom in which intake names what it could not read of messages: `number`, and the first `reasons`."""
 
 _HEADINGS: tuple[tuple[type[SlipwayError], str], ...] = (
     (GateRefusedError, "REFUSED"),

@@ -38,3 +38,11 @@ def test_intake_starts_each_version_once(bag: DagBag) -> None:
     task: Any = bag.dags[INTAKE].get_task("start_release")
     assert task.partial_kwargs["trigger_dag_id"] == RELEASE
     assert task.partial_kwargs["skip_when_already_exists"] is True
+
+
+def test_start_of_a_release_waits_for_a_young_release_file(bag: DagBag) -> None:
+    """It is tried again for minutes: that long the file may take to workers, and to Airflow's DAG processor."""
+    task: Any = bag.dags[INTAKE].get_task("start_release")
+    given = task.partial_kwargs
+    assert given["retries"] * given["retry_delay"].total_seconds() >= 300
+    assert given["retry_exponential_backoff"] is False

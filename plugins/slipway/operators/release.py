@@ -34,7 +34,7 @@ from include.model_release.rollout.lease_terms import require_lease_outlasts_tak
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
-from slipway.airflow_run import model_lock, stop_reason, triggered_by
+from slipway.airflow_run import is_by_hand, model_lock, stop_reason, triggered_by
 from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
@@ -42,6 +42,7 @@ from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.operators.intake.release_files import require_release_file
 from slipway.operators.lost_run import is_lost, release_of_run
 from slipway.page_addresses import release_page
 from slipway.read_model.keeper import keep_current
@@ -60,8 +61,6 @@ from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow.sdk import Context
 
 RETENTION_DAG_ID = "repository_gc"
@@ -111,7 +110,7 @@ class AdmitReleaseOperator(BaseOperator):
         params = context["params"]
         with airflow_failures(lambda: release_page(params.get("model"), params.get("version"))):
             require_known(params, RELEASE_PARAMETERS)
-            spec = self._spec(params, triggered_by(context))
+            spec = self._spec(context)
             require_lease_outlasts_take_over(
                 spec.rollout.lease_s,
                 conf.getfloat("triggerer", "triggerer_health_check_threshold"),
@@ -135,11 +134,11 @@ class AdmitReleaseOperator(BaseOperator):
             keep_current(store.with_answer_limit, spec.model, [version])
             return admitted
 
-    def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
-        """Return the release file with what the form changed in it.
-
-        :param who: the person who started the run; only those whom the file names may ask for less than it does.
-        """
+    def _spec(self, context: Context) -> ReleaseSpec:
+        """Return the release file with what the form changed in it; only whom the file names may ask for less."""
+        params = context["params"]
+        if not is_by_hand(context):
+            require_release_file(self.releases_dir, params["model"])
         with renamed_keys_told() as told:
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]), insists=True)
         for warning in told:
@@ -151,7 +150,7 @@ class AdmitReleaseOperator(BaseOperator):
             return spec
         asked = apply_overrides(spec, {"rollout": rollout}, "the run's parameters")
         looser = looser_than_file(spec.rollout, asked.rollout)
-        if looser and who not in spec.rollout.may_relax:
+        if looser and triggered_by(context) not in spec.rollout.may_relax:
             raise UserError(
                 f"the run asks for less care than the release file of {spec.model!r}",
                 expected="steps and window that are no less strict than the file's",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 from slipway.failures import SET_ASIDE_KEY
-from slipway.operators.intake import FindNewVersionsOperator
+from slipway.operators.intake.find import FindNewVersionsOperator
 from slipway.release_record.record import ReleaseRecord
 from structlog.testing import capture_logs
 

@@ -20,12 +20,13 @@ from include.model_release.errors import (
     SlipwayError,
     SpecError,
     StreamsUnreadError,
+    TransientError,
     UnknownModelError,
     UserError,
     VersionInvalidError,
 )
 from include.model_release.spec.release_file import load_model_spec
-from tests.support.release.admission import FORM, RELEASE_FILE, Admit, cause, holder, kinds, record
+from tests.support.release.admission import FORM, RELEASE_FILE, Admit, cause, context, holder, kinds, record
 
 
 def test_first_release_is_admitted(landed: ModelStoreHook, admit: Admit) -> None:
@@ -140,6 +141,18 @@ def test_bad_request_fails_at_once_and_leaves_nothing(
     assert cause(caught) is error
     assert landed.entries("records/") == []
     assert landed.entries("models/") == []
+
+
+def test_a_release_that_nobody_waits_for_waits_for_its_release_file(
+    landed: ModelStoreHook, releases: Path
+) -> None:
+    """Airflow knew the model, so the file is on its way to this worker: it is tried again, and says what for."""
+    (releases / "digits.yaml").unlink()
+    operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=landed.bucket)
+    run = SimpleNamespace(run_type="operator_triggered", triggering_user_name=None)
+    given: Any = {**context("digits-2", params=FORM), "dag_run": run}
+    with pytest.raises(TransientError, match=r"digits\.yaml"):
+        operator.execute(given)
 
 
 @pytest.mark.parametrize("missing", ["model.onnx", "golden.npz", "ready.json"])

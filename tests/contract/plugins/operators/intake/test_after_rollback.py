@@ -97,6 +97,7 @@ def test_a_rolled_back_model_waits_for_a_person(
     """Unless its release file says otherwise; the run says what waits and why, and another model goes on."""
     said = f"rollout: {{after_rollback: {after_rollback}}}\n" if after_rollback else ""
     (tmp_path / "digits.yaml").write_text(RELEASE_FILE + said)
+    (tmp_path / "magika.yaml").touch()
     was_started(store, 2, ended=ends("rolled_back", *BACK))
     land(store, 3)
     land(store, 1, model="magika")

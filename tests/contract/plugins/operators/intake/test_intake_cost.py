@@ -155,7 +155,7 @@ def test_flood_of_models_starts_a_bounded_number(
     store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run starts no more releases than Airflow can map; the next run goes on with the others."""
-    monkeypatch.setattr("slipway.operators.intake._STARTS_OF_A_RUN", 3)
+    monkeypatch.setattr("slipway.operators.intake.find._STARTS_OF_A_RUN", 3)
     for number in range(5):
         land(store, 1, f"m{number}")
     first = Run()
@@ -197,7 +197,7 @@ def test_store_that_stops_answering_ends_the_task(
     stalled_store: tuple[ModelStoreHook, Callable[[], None]], monkeypatch: pytest.MonkeyPatch, is_told: bool
 ) -> None:
     """A store that holds its answers back does not hold the task: it fails in time, and Airflow tries it again."""
-    monkeypatch.setattr("slipway.operators.intake._ANSWER_LIMIT_S", 1.0)
+    monkeypatch.setattr("slipway.operators.intake.find._ANSWER_LIMIT_S", 1.0)
     store, stall = stalled_store
     assert found(store) == [("digits-2", SWEEP)]
     stall()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from slipway.failures import UNREADABLE_KEY
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import StoreUnavailableError
@@ -194,6 +196,44 @@ def test_asset_event_of_another_form_starts_a_sweep(store: ModelStoreHook, extra
     """An asset event that holds no messages, such as one that a person makes in Airflow, is a reason to sweep."""
     land(store, 2)
     assert found(store, Run(extra=extra)) == [("digits-2", SWEEP)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["incoming/digits/2/ready.json", '{"Records": [{"s3": 5}]}', '{"Type": "Notification", "Message": "?"}'],
+    ids=["a text", "one record", "SNS of a text"],
+)
+def test_message_that_cannot_be_read_starts_a_sweep(store: ModelStoreHook, body: str) -> None:
+    """It may have told of any version: what has landed starts at once, and the run says what could not be read."""
+    key = land(store, 2)
+    land(store, 1, model="magika")
+    run = Run([body, notification(key, store.bucket)])
+    assert found(store, run) == [("digits-2", EVENT), ("magika-1", SWEEP)]
+    unreadable = run.xcoms[UNREADABLE_KEY]
+    assert unreadable["number"] == 1
+    assert unreadable["reasons"][0] in run.set_aside
+
+
+def test_messages_that_can_be_read_warn_of_nothing(store: ModelStoreHook) -> None:
+    """An event about something else is named on its run; it is no reason to sweep, and no warning for pages."""
+    land(store, 1, model="magika")
+    run = Run([notification("incoming/readme.txt", store.bucket)])
+    assert found(store, run) == []
+    assert UNREADABLE_KEY not in run.xcoms
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["by its event", "by the sweep"])
+def test_version_of_a_model_without_release_file(
+    store: ModelStoreHook, tmp_path: Path, is_told: bool
+) -> None:
+    """An event's start is tried until the file is there; a sweep names what waits for one."""
+    (tmp_path / "magika.yaml").touch()
+    key = land(store, 2)
+    land(store, 1, model="magika")
+    run = Run([notification(key, store.bucket)] if is_told else [])
+    started = [each["conf"]["model"] for each in run.execute(store, releases_dir=str(tmp_path))]
+    assert started == (["digits"] if is_told else ["magika"])
+    assert ["digits.yaml" in reason for reason in run.set_aside] == ([] if is_told else [True])
 
 
 def test_messages_about_many_models_start_a_sweep(store: ModelStoreHook) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from include.model_release.errors import UserError
-from include.model_release.identifiers import validate_model_name
+from include.model_release.identifiers import list_models, validate_model_name
 from include.model_release.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
 from include.model_release.record.arrivals import Arrival, Kept, kept_as_json, kept_from
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.rollout.rollout import AfterRollback
-from slipway.failures import SET_ASIDE_KEY, airflow_failures
+from slipway.failures import SET_ASIDE_KEY, UNREADABLE_KEY, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.intake_sweep import Look, ModelLook, look_at_models
 from slipway.release_record.history import LIST_PAGES
@@ -30,15 +30,17 @@ _MODELS_OF_EVENTS = 50
 _STARTS_OF_A_RUN = 200  # Airflow maps at most 1024 tasks
 _REASONS_SHOWN = 50
 _REASON_LIMIT = 500
+_UNREADABLE_SHOWN = 5
 _ANSWER_LIMIT_S = 10.0
 
 
 class FindNewVersionsOperator(BaseOperator):
     """Lists the versions whose release shall start by itself.
 
-    A run that messages started looks at the models that they name, and at no others. Any other run sweeps all of
-    ``incoming/``: two requests for each model where nothing is new. What it has learnt of ready.json files that
-    start nothing it keeps in Airflow's state store of the asset in `inlets`; without it, it reads them again.
+    A run that messages started looks at the models that they name, and at no others. Any other run, and one that
+    cannot read a part of its messages, sweeps all of ``incoming/``: two requests for each model where nothing is new.
+    What it has learnt of ready.json files that start nothing it keeps in Airflow's state store of the asset in
+    `inlets`; without it, it reads them again.
 
     :param bucket: the bucket (templated).
     :param release_dag_id: the DAG whose runs are started.
@@ -46,7 +48,7 @@ class FindNewVersionsOperator(BaseOperator):
     :param releases_dir: the folder with the release files, which say whether a model goes on by itself after a
         rollback; empty, or without a file that can be read: it does not.
     :return: one mapping a version, as `TriggerDagRunOperator.expand_kwargs` takes it. The XCom ``set_aside`` names
-        what starts nothing because something is wrong with it.
+        what starts nothing because something is wrong with it; ``unreadable_messages`` what could not be read.
     """
 
     template_fields: Sequence[str] = ("bucket",)
@@ -78,6 +80,7 @@ class FindNewVersionsOperator(BaseOperator):
             told = set(hints.versions)
             found = Look(set_aside=list(hints.ignored))
             is_sweep = not bodies or _must_sweep(hints)
+            self._warn_of(hints.unreadable, context)
             kept = self._kept(context)
             until_s = time.monotonic() + self.limit_s
             models = self._models(store, found) if is_sweep else sorted({each.model for each in told})
@@ -88,6 +91,7 @@ class FindNewVersionsOperator(BaseOperator):
                 store, kept, now_s=time.time(), until_s=until_s, after_rollback=self._after_rollback
             )
             found.add(look_at_models(look, versions, until_s=until_s))
+            self._leave_those_without_release_file(found, told)
             if is_sweep:
                 self._keep(context, found.kept, kept)
             run_ids = self._run_ids(context, found)
@@ -104,6 +108,33 @@ class FindNewVersionsOperator(BaseOperator):
         except UserError as error:
             self.log.warning("whether %s goes on after a rollback is not known: %s", model, error)
             return "wait"
+
+    def _leave_those_without_release_file(self, found: Look, told: Set[IncomingVersion]) -> None:
+        """Set aside what a sweep found of models without a release file; what an event tells of waits for the file.
+
+        The file may be minutes old, and not on this worker yet: `start` looks again, and says what it waits for.
+        """
+        if not self.releases_dir:
+            return
+        known = frozenset(list_models(Path(self.releases_dir)))
+        for arrival in list(found.arrivals):
+            incoming = arrival.incoming
+            if incoming.model not in known and incoming not in told:
+                found.arrivals.remove(arrival)
+                found.set_aside.append(
+                    f"version {incoming.version} of {incoming.model!r} waits for a release file: there is none on "
+                    f"this worker. Remedy: add {incoming.model}.yaml; the next sweep starts it."
+                )
+
+    def _warn_of(self, unreadable: Sequence[str], context: Context) -> None:
+        """Name what could not be read of the messages, for the pages; a sweep looks at what it may have told of."""
+        if not unreadable:
+            return
+        reasons = list(dict.fromkeys(reason[:_REASON_LIMIT] for reason in unreadable))[:_UNREADABLE_SHOWN]
+        self.log.info(
+            "%s messages, or parts of them, cannot be read: all of incoming/ is looked at", len(unreadable)
+        )
+        context["ti"].xcom_push(UNREADABLE_KEY, {"number": len(unreadable), "reasons": reasons})
 
     @staticmethod
     def _models(store: ModelStoreHook, found: Look) -> list[str]:
@@ -203,8 +234,12 @@ def _trigger(incoming: IncomingVersion, run_id: str, *, is_told: bool) -> dict[s
 
 
 def _must_sweep(hints: IntakeResult) -> bool:
-    """Messages that tell of more than intake looks up one by one: what they tell of is found by the sweep."""
-    return not hints.is_whole or len({each.model for each in hints.versions}) > _MODELS_OF_EVENTS
+    """Messages that cannot be read, or tell of more than is looked up one by one: a sweep finds what they told of."""
+    return (
+        bool(hints.unreadable)
+        or not hints.is_whole
+        or len({each.model for each in hints.versions}) > _MODELS_OF_EVENTS
+    )
 
 
 def _bodies(context: Context) -> Iterator[str]:

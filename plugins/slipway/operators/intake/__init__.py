@@ -1,0 +1,1 @@
+"""How what has landed starts its release: `find` lists the versions, `start` starts one of them."""

@@ -1,0 +1,24 @@
+"""Release files that are minutes old: they reach workers some time after they were written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from include.model_release.errors import TransientError
+from include.model_release.identifiers import MODEL_NAME_LIMIT, is_dns_label, list_models
+
+
+def require_release_file(releases_dir: str, model: object) -> None:
+    """Return where this worker has the model's release file, or where no file could have that name.
+
+    :raises TransientError: it has none: whoever starts releases by itself tries again, so that no event is lost.
+    """
+    name = str(model)
+    if not is_dns_label(name, MODEL_NAME_LIMIT) or name in list_models(Path(releases_dir)):
+        return
+    raise TransientError(
+        f"the release waits for the release file of {name!r}",
+        expected=f"a file {name}.yaml among the release files",
+        found="none on this worker",
+        remedy=f"it is tried again; add {name}.yaml, or see why the file has not reached this worker",
+    )
