@@ -13,7 +13,8 @@ from kubernetes.client import ApiClient, Configuration
 
 from include.guard.log import say
 from include.kubernetes_objects import ObjectKind
-from include.kubernetes_objects.client import KubernetesObjects, without_retries
+from include.kubernetes_objects.asking import asking_again
+from include.kubernetes_objects.client import KubernetesObjects
 from include.model_release.errors import ClusterUnavailableError, SpecError
 from include.model_release.rollout import lease
 from include.model_release.rollout.fields import FIELD_MANAGER, deployment_mode
@@ -128,12 +129,17 @@ def connect(kubeconfig: str | None) -> ApiClient:
 
     :raises SpecError: there is no usable one.
     """
-    configuration = Configuration()
-    try:
+
+    def client() -> ApiClient:
+        configuration = Configuration()
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=configuration)
         else:
             config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        return ApiClient(configuration)
+
+    try:
+        return asking_again(client)
     except Exception as error:  # a file that is no YAML fails with the parser's own errors
         raise SpecError(
             "the guard does not know how to reach the cluster",
@@ -141,4 +147,3 @@ def connect(kubeconfig: str | None) -> ApiClient:
             found=str(error),
             remedy="run it in the cluster, or name a kubeconfig",
         ) from error
-    return without_retries(ApiClient(configuration))

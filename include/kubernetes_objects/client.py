@@ -44,20 +44,10 @@ class Listing:
     server_time: datetime | None
 
 
-def without_retries(api: ApiClient) -> ApiClient:
-    """Return the client so that it asks once.
-
-    urllib3 would ask an API that hangs four times before it gives up; whoever asks tries again himself, after he has
-    observed anew.
-    """
-    api.rest_client.pool_manager.connection_pool_kw["retries"] = False
-    return api
-
-
 class KubernetesObjects:
     """The objects of one cluster.
 
-    :param api: a client that does not ask again by itself, see `without_retries`.
+    :param api: a client whose connections do not ask again by themselves, see `asking_again`.
     :param refused_remedy: what to check where the API answers with an error.
     :param away_remedy: what to check where it does not answer.
     :param field_manager: under which name the API server keeps what was changed, in `metadata.managedFields`.

@@ -176,7 +176,9 @@ async def open_side(url: str, host: str, timeout_s: float) -> AsyncIterator[Side
 
     parts = urlsplit(url)
     secure = parts.scheme == "https"
-    target = f"{parts.hostname}:{parts.port or (443 if secure else 80)}"
+    name = parts.hostname or ""
+    # The brackets of an IPv6 address are not part of its name, and gRPC needs them.
+    target = f"{f'[{name}]' if ':' in name else name}:{parts.port or (443 if secure else 80)}"
     options: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),

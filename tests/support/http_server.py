@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseServer
+from types import MappingProxyType
 
 from include.sandbox.host.ports import LOOPBACK
 
@@ -33,11 +34,19 @@ class QuietHandler(BaseHTTPRequestHandler):
         """Read the body of the request; empty where it has none."""
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    def answer(self, status: int, content: bytes, content_type: str = "application/json") -> None:
+    def answer(
+        self,
+        status: int,
+        content: bytes,
+        content_type: str = "application/json",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Answer the request."""
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from slipway.hooks.connection_fields import bracketed
 from slipway.hooks.triton_client.settings import (
     CALL_LIMIT_S,
     CONNECT_LIMIT_S,
@@ -89,8 +90,8 @@ def server_at(name: str, host: str, http_port: int, *, grpc_port: int | None = N
         conn_id=name,
         control="http" if grpc_port is None else "grpc",
         inference="http" if grpc_port is None else "grpc",
-        http_address=f"{host}:{http_port}",
-        grpc_address=f"{host}:{grpc_port or http_port}",
+        http_address=f"{bracketed(host)}:{http_port}",
+        grpc_address=f"{bracketed(host)}:{grpc_port or http_port}",
         metrics_address=None,
         tls=False,
         ca=None,

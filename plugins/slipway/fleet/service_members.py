@@ -13,6 +13,7 @@ from include.model_release.errors import TimedOutError, TransientError, UserErro
 from include.model_release.fleet.fleet_file import ServiceMembers
 from slipway.blocking_calls import BlockingCalls
 from slipway.fleet.members import Member, with_control_over_grpc
+from slipway.hooks.connection_fields import bracketed
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client.settings import TritonSettings
@@ -137,7 +138,7 @@ class ServicePods:
         return self._base
 
     def _at(self, base: TritonSettings, name: str, address: str) -> TritonSettings:
-        host = f"[{address}]" if ":" in address else address
+        host = bracketed(address)
         metrics = None if base.metrics_address is None else f"{host}:{base.metrics_address.rsplit(':', 1)[1]}"
         return replace(
             base,

@@ -15,11 +15,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, BinaryIO, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import aiohttp
 from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
@@ -30,11 +32,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from yarl import URL
 
 from include.model_release.errors import MetricsUnavailableError, TransientError, UserError
+from include.model_release.http_answers.retry_after import HEADER, STATUSES, retry_after_s
+from slipway.hooks.connection_fields import base_url, decoded, extra_of
 
 T = TypeVar("T")
 
 _CONNECT_LIMIT_S = 5.0
 _BYTES_LIMIT = 32 * 1024 * 1024
+PATIENCE_S, _LEAST_PAUSE_S = 5.0, 0.1
+"""How long one request is put off at most, all together, because the server asks for it by `Retry-After`."""
 _CONNECTIONS_LIMIT = 4
 _SERVICE = "aps"
 
@@ -103,13 +109,16 @@ class HttpAccess:
         self.conn_id = conn_id
         self.use = use
         connection = BaseHook.get_connection(conn_id)
-        self.extra: dict[str, Any] = dict(connection.extra_dejson)
+        try:
+            self.extra: dict[str, Any] = extra_of(connection)
+        except ValueError as error:
+            raise self.unusable(str(error), "a JSON object as its extra") from None
         self.hosts = [
             self._url(host.strip(), connection.schema, connection.port)
             for host in (connection.host or "").split(",")
             if host.strip()
         ]
-        headers = self.extra.get("headers") or {}
+        headers = decoded(self.extra.get("headers") or {})
         if not isinstance(headers, dict):
             raise self.unusable("its `headers` are no mapping", "a mapping of names to values")
         self._headers = {str(name): str(value) for name, value in headers.items()}
@@ -179,6 +188,20 @@ class HttpAccess:
     async def _answer(
         self, session: aiohttp.ClientSession, method: str, url: str, body: bytes = b"", content_type: str = ""
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a request; a server that asks to be asked again in a moment is asked again then."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            async with self._first_answer(session, method, url, body, content_type) as answer:
+                pause_s = _pause_s(answer)
+                if pause_s is None or time.monotonic() + pause_s > until:
+                    yield answer
+                    return
+            await asyncio.sleep(pause_s)
+
+    @asynccontextmanager
+    async def _first_answer(
+        self, session: aiohttp.ClientSession, method: str, url: str, body: bytes, content_type: str
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = dict(self._headers)
         if content_type:
             headers["Content-Type"] = content_type
@@ -224,12 +247,13 @@ class HttpAccess:
         )
 
     def _url(self, host: str, schema: str | None, port: int | None) -> str:
-        url = host if "://" in host else f"{schema or 'http'}://{host}" + (f":{port}" if port else "")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        try:
+            return base_url(host, schema, port)
+        except ValueError:
             # Not shown: it may hold a password.
-            raise self.unusable("its address cannot be used", "http(s)://HOST:PORT/PATH without a password")
-        return url.rstrip("/")
+            raise self.unusable(
+                "its address cannot be used", "http(s)://HOST:PORT/PATH with one port and without a password"
+            ) from None
 
     def _authorization(self, login: str, password: str) -> dict[str, str]:
         token = str(self.extra.get("token") or "")
@@ -285,6 +309,14 @@ class HttpAccess:
             found=found,
             remedy="correct the connection",
         )
+
+
+def _pause_s(answer: aiohttp.ClientResponse) -> float | None:
+    """Return after how long a server that has no time wants to be asked again; None: it does not say so."""
+    if answer.status not in STATUSES:
+        return None
+    wanted_s = retry_after_s(answer.headers.get(HEADER), datetime.now(UTC))
+    return None if wanted_s is None else max(wanted_s, _LEAST_PAUSE_S)
 
 
 def origin(url: str) -> str:

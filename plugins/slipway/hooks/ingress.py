@@ -9,6 +9,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from include.model_release.errors import UserError
+from slipway.hooks.connection_fields import base_url
 
 
 @dataclass(frozen=True)
@@ -53,5 +54,13 @@ class IngressHook(BaseHook):
                 found="no host",
                 remedy="correct the connection, or delete it where the services' own hosts can be reached",
             )
-        port = f":{connection.port}" if connection.port else ""
-        return Endpoint(f"{connection.schema or 'http'}://{connection.host}{port}", parts.netloc)
+        try:
+            address = base_url(connection.host, connection.schema, connection.port)
+        except ValueError as error:
+            raise UserError(
+                f"the connection {self.ingress_conn_id!r} cannot be used for requests to users' hosts",
+                expected="a host or http(s)://HOST, and one port",
+                found=str(error),
+                remedy="correct the connection",
+            ) from None
+        return Endpoint(address, parts.netloc)

@@ -44,11 +44,12 @@ class ClusterObjectHook(BaseHook):
         # Two Kubernetes clients: reading the DAG files needs neither.
         from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 
-        from include.kubernetes_objects.client import KubernetesObjects, without_retries
+        from include.kubernetes_objects.asking import asking_again
+        from include.kubernetes_objects.client import KubernetesObjects
 
-        client = KubernetesHook(conn_id=self.kubernetes_conn_id).custom_object_client.api_client
+        # The provider's hook keeps the connection: connecting anew asks Airflow for nothing.
         return KubernetesObjects(
-            without_retries(client),
+            asking_again(KubernetesHook(conn_id=self.kubernetes_conn_id).get_conn),
             refused_remedy=f"check the rights and the address of the connection {self.kubernetes_conn_id!r}",
             away_remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
             field_manager=FIELD_MANAGER,

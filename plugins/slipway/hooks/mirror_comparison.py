@@ -8,6 +8,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from include.model_release.errors import UserError
+from slipway.hooks.connection_fields import extra_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,16 @@ class MirrorComparisonHook(BaseHook):
             return Listening()
         default = Listening()
         port = connection.port or default.port
-        grpc_port = connection.extra_dejson.get("grpc_port", default.grpc_port)
+        try:
+            extra = extra_of(connection)
+        except ValueError as error:
+            raise UserError(
+                f"the connection {self.mirror_conn_id!r} cannot be used",
+                expected="a JSON object as its extra",
+                found=str(error),
+                remedy="correct the connection, or delete it where the defaults will do",
+            ) from None
+        grpc_port = extra.get("grpc_port", default.grpc_port)
         if not str(grpc_port).isdigit() or not 0 < int(grpc_port) < 65536 or int(grpc_port) == port:
             raise UserError(
                 f"the connection {self.mirror_conn_id!r} cannot be used",

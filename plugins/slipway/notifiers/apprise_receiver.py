@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.operations.notices.message import Message, Severity
 from slipway.notifiers.library_log import kept_from_logs
-from slipway.notifiers.receiver import ANSWER_LIMIT_S, CONNECT_LIMIT_S, NotDeliveredError, without_secrets
+from slipway.notifiers.receiver import (
+    ANSWER_LIMIT_S,
+    CONNECT_LIMIT_S,
+    NeverDeliveredError,
+    NotDeliveredError,
+    is_for_good,
+    without_secrets,
+)
 
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyType
+
+# Apprise's plugins log the status of an answer so.
+_STATUS = re.compile(r"\berror=([1-5]\d{2})\b")
 
 
 class AppriseReceiver:
@@ -24,7 +35,8 @@ class AppriseReceiver:
     def send(self, message: Message) -> None:
         """Send the message.
 
-        :raises NotDeliveredError: it was not taken, or the address is none.
+        :raises NotDeliveredError: it was not taken.
+        :raises NeverDeliveredError: the address is none, or is refused for good.
         """
         with kept_from_logs() as said:
             try:
@@ -32,20 +44,30 @@ class AppriseReceiver:
             except Exception as error:  # whatever the library raises; its text may hold the address
                 said.append(type(error).__name__)
                 is_sent = False
+        status = _STATUS.search(" ".join(said))
+        if is_sent is None or (not is_sent and status and is_for_good(int(status[1]))):
+            raise NeverDeliveredError(
+                "the receiver will not take the message",
+                expected="an address that Apprise knows, and that the receiver takes",
+                found=without_secrets(" ".join(said), self._address)
+                or "an address that Apprise does not know",
+                remedy="correct the address in the connection's password; it is not tried again",
+            )
         if not is_sent:
             raise NotDeliveredError(
                 "the receiver did not take the message",
-                expected="an address that Apprise knows, and a receiver that answers",
+                expected="a receiver that answers",
                 found=without_secrets(" ".join(said), self._address) or "no reason was told",
                 remedy="it is tried again; see the connection and the receiver",
             )
 
-    def _send(self, message: Message) -> bool:
+    def _send(self, message: Message) -> bool | None:
+        """Return whether it was taken; None: the address is none."""
         from apprise import Apprise, NotifyFormat
 
         receiver: Any = Apprise.instantiate(self._address, asset=_asset(), suppress_exceptions=True)
         if not receiver:
-            return False
+            return None
         receiver.socket_connect_timeout, receiver.socket_read_timeout = CONNECT_LIMIT_S, ANSWER_LIMIT_S
         # Nothing in a message is markup.
         receiver.notify_format = NotifyFormat.TEXT

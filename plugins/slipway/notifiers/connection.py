@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from include.model_release.errors import InputMissingError, UserError
-from slipway.notifiers.receiver import Receiver
+from include.model_release.errors import InputMissingError
+from slipway.hooks.connection_fields import whole_url
+from slipway.notifiers.receiver import NeverDeliveredError, Receiver
 
 _SIGNING_KEY = "whsec_"
 
@@ -13,7 +14,8 @@ def receiver_of(conn_id: str) -> Receiver:
 
     Its password is the address in Apprise's form, or `whsec_…`, the key of a signed webhook whose URL is the host.
 
-    :raises InputMissingError: there is no such connection, or nothing can be sent by it.
+    :raises InputMissingError: there is no such connection now.
+    :raises NeverDeliveredError: nothing can be sent by it.
     """
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
@@ -36,7 +38,7 @@ def receiver_of(conn_id: str) -> Receiver:
         from slipway.notifiers.apprise_receiver import AppriseReceiver
 
         return AppriseReceiver(secret)
-    raise InputMissingError(
+    raise NeverDeliveredError(
         f"the connection {conn_id!r} leads to nobody",
         expected="in its password an address such as slack://…, or whsec_… and a URL as its host",
         found="a password of another form" if secret else "no password",
@@ -47,12 +49,18 @@ def receiver_of(conn_id: str) -> Receiver:
 def _url(schema: str | None, host: str | None, port: int | None) -> str:
     """Return the URL of a webhook: the connection's host, with what it leaves out."""
     if not host:
-        raise UserError(
+        raise NeverDeliveredError(
             "the connection of a signed webhook names no address",
             expected="a URL as its host, such as https://ops.example.com/slipway",
             found="no host",
             remedy="see docs/notifications.md",
         )
-    if "://" in host:
-        return host
-    return f"{schema or 'https'}://{host}{f':{port}' if port else ''}"
+    try:
+        return whole_url(host, schema, port, "https").geturl()
+    except ValueError as error:
+        raise NeverDeliveredError(
+            "the connection of a signed webhook names an address that is none",
+            expected="a URL as its host, such as https://ops.example.com/slipway",
+            found=str(error),
+            remedy="see docs/notifications.md",
+        ) from None

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from include.model_release.errors import SlipwayError
 from include.model_release.operations.notices.message import Message
+from include.model_release.operations.notices.retry import Failure
 from slipway.notifiers.notifier import SlipwayNotifier
-from slipway.notifiers.receiver import ReceiverHangsError
+from slipway.notifiers.receiver import NeverDeliveredError, NotDeliveredError, ReceiverHangsError
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Parcel:
     message: Message
 
 
-def deliver(parcels: Iterable[Parcel]) -> dict[tuple[str, str], str]:
+def deliver(parcels: Iterable[Parcel]) -> dict[tuple[str, str], Failure]:
     """Send all, and return why some were not taken, by name and receiver.
 
     Each receiver has a thread of its own and gets its messages one after another, in their order. One that hangs is not
@@ -39,7 +40,7 @@ def deliver(parcels: Iterable[Parcel]) -> dict[tuple[str, str], str]:
     queues: defaultdict[str, list[Parcel]] = defaultdict(list)
     for parcel in parcels:
         queues[parcel.to].append(parcel)
-    failed: dict[tuple[str, str], str] = {}
+    failed: dict[tuple[str, str], Failure] = {}
     until = time.monotonic() + DEADLINE_S
     threads = [
         threading.Thread(target=_work, args=(queue, failed, until), name=f"notices {to}", daemon=True)
@@ -53,18 +54,22 @@ def deliver(parcels: Iterable[Parcel]) -> dict[tuple[str, str], str]:
     return failed
 
 
-def _work(queue: list[Parcel], failed: dict[tuple[str, str], str], until: float) -> None:
+def _work(queue: list[Parcel], failed: dict[tuple[str, str], Failure], until: float) -> None:
     hangs = False
     for parcel in queue:
         place = parcel.name, parcel.to
         if hangs or time.monotonic() > until:
-            failed[place] = PUT_OFF
+            failed[place] = Failure(PUT_OFF)
             continue
         try:
             SlipwayNotifier(to=parcel.to, message=parcel.message).notify({})
         except SlipwayError as error:
-            failed[place] = error.in_short()
+            failed[place] = Failure(
+                error.in_short(),
+                is_final=isinstance(error, NeverDeliveredError),
+                retry_after_s=error.retry_after_s if isinstance(error, NotDeliveredError) else 0.0,
+            )
             hangs = isinstance(error, ReceiverHangsError)
-            log.warning("%s was not told (%s): %s", parcel.to, parcel.message.title, failed[place])
+            log.warning("%s was not told (%s): %s", parcel.to, parcel.message.title, failed[place].reason)
         else:
             log.info("%s was told: %s", parcel.to, parcel.message.title)

@@ -62,7 +62,8 @@ class SlipwayNotifier(BaseNotifier):
         """Send the message; it takes 15 seconds at most.
 
         :raises NotDeliveredError: it was not taken, or not in time; the reason holds no secret.
-        :raises UserError: the connection is missing or of another form.
+        :raises NeverDeliveredError: it will not be taken, however often it is tried.
+        :raises InputMissingError: there is no such connection.
         """
         send_within(self.to, self.message or self._own_message(context), LIMIT_S)
 

@@ -6,7 +6,7 @@ import re
 from typing import Protocol
 from urllib.parse import unquote
 
-from include.model_release.errors import TransientError
+from include.model_release.errors import TransientError, UserError
 from include.model_release.operations.notices.message import Message
 
 CONNECT_LIMIT_S, ANSWER_LIMIT_S = 4.0, 8.0
@@ -18,8 +18,23 @@ _SEPARATORS = re.compile(r"[/:@?&=#,+;\s]+")
 _REASON_LIMIT = 300
 
 
+# Beside 5xx: what may be otherwise when it is tried again.
+_MAY_PASS = frozenset({408, 409, 421, 423, 425, 429})
+# The address has moved for good, or what is asked for is not there at all.
+_NEVER_PASS = frozenset({301, 308, 501, 505})
+
+
 class NotDeliveredError(TransientError):
-    """A receiver did not take a message; it may be tried again."""
+    """A receiver did not take a message; it may be tried again.
+
+    :param retry_after_s: when the receiver wants to be asked again, 0 where it does not say.
+    """
+
+    retry_after_s: float = 0.0
+
+
+class NeverDeliveredError(UserError):
+    """A message cannot be delivered, however often it is tried: the address or the credentials are wrong."""
 
 
 class ReceiverHangsError(NotDeliveredError):
@@ -33,8 +48,14 @@ class Receiver(Protocol):
         """Send it, in some seconds or for as long as the receiver drips bytes.
 
         :raises NotDeliveredError: it was not taken; the reason holds no secret.
+        :raises NeverDeliveredError: it will not be taken, however often it is tried.
         """
         ...
+
+
+def is_for_good(status: int) -> bool:
+    """Return whether an answer of HTTP says that the same message to the same address will never be taken."""
+    return status in _NEVER_PASS or (400 <= status < 500 and status not in _MAY_PASS)
 
 
 def without_secrets(text: str, address: str) -> str:

@@ -9,11 +9,18 @@ import json
 from binascii import Error as Base64Error
 from datetime import UTC, datetime
 
+from include.model_release.http_answers.retry_after import HEADER, retry_after_s
 from include.model_release.operations.notices.message import Message
 from slipway.notifiers.library_log import kept_from_logs
-from slipway.notifiers.receiver import ANSWER_LIMIT_S, CONNECT_LIMIT_S, NotDeliveredError
+from slipway.notifiers.receiver import (
+    ANSWER_LIMIT_S,
+    CONNECT_LIMIT_S,
+    NeverDeliveredError,
+    NotDeliveredError,
+    is_for_good,
+)
 
-_REMEDY = "it is tried again; see the receiver"
+_WRONG_ADDRESS = "correct the address and the key in the connection; it is not tried again"
 
 
 class SignedWebhook:
@@ -31,6 +38,7 @@ class SignedWebhook:
         """Send the message.
 
         :raises NotDeliveredError: it was not taken.
+        :raises NeverDeliveredError: the address, the key or the message will never be taken.
         """
         import requests
 
@@ -57,12 +65,18 @@ class SignedWebhook:
                     stream=True,
                 ) as answer,
             ):
-                status = answer.status_code
-        except (requests.RequestException, ValueError) as error:
-            # Its text has the URL.
+                status, wanted = answer.status_code, answer.headers.get(HEADER)
+        except ValueError as error:
+            # Its text has the URL. All of them are ValueErrors, and so is what else is wrong with an address.
+            raise _never_taken(f"an address that is none ({type(error).__name__})") from None
+        except requests.RequestException as error:
             raise _not_taken(type(error).__name__) from None
+        if is_for_good(status):
+            raise _never_taken(f"HTTP {status}")
         if not 200 <= status < 300:
-            raise _not_taken(f"HTTP {status}")
+            not_taken = _not_taken(f"HTTP {status}")
+            not_taken.retry_after_s = retry_after_s(wanted, now) or 0.0
+            raise not_taken
 
     def _signature(self, message_id: str, now: datetime, body: str) -> str:
         from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
@@ -70,10 +84,19 @@ class SignedWebhook:
         try:
             return Webhook(self._key).sign(message_id, now, body)
         except (EmptyWebhookSecretError, Base64Error, ValueError):
-            raise _not_taken("a signing key that is no base 64") from None
+            raise _never_taken("a signing key that is no base 64") from None
 
 
 def _not_taken(found: str) -> NotDeliveredError:
     return NotDeliveredError(
-        "the webhook did not take the message", expected="HTTP 2xx", found=found, remedy=_REMEDY
+        "the webhook did not take the message",
+        expected="HTTP 2xx",
+        found=found,
+        remedy="it is tried again; see the receiver",
+    )
+
+
+def _never_taken(found: str) -> NeverDeliveredError:
+    return NeverDeliveredError(
+        "the webhook will not take the message", expected="HTTP 2xx", found=found, remedy=_WRONG_ADDRESS
     )

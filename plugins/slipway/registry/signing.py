@@ -29,6 +29,7 @@ from include.model_release.publishing.signed_statement import (
     subject_name,
 )
 from include.model_release.spec.release_file import ReleaseSpec, Signing
+from slipway.hooks.connection_fields import extra_of
 from slipway.registry.envelope import signed_payload
 
 if TYPE_CHECKING:
@@ -172,7 +173,15 @@ def _key_of_connection(name: str) -> SigningKey:
             found="none",
             remedy=f"create the connection {name!r}, or correct `publish.signing` in the release file",
         ) from error
-    public = connection.extra_dejson.get("public_key")
+    try:
+        public = extra_of(connection).get("public_key")
+    except ValueError as error:
+        raise UserError(
+            f"the signing key's connection {name!r} cannot be used",
+            expected="a JSON object as its extra",
+            found=str(error),
+            remedy="correct the connection",
+        ) from None
     private = connection.password or None
     return _key(
         None if private is None else _pem(private),

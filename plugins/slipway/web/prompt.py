@@ -18,6 +18,7 @@ from include.model_release.errors import UserError
 from include.model_release.identifiers import list_models
 from include.model_release.spec.release_file import load_model_spec
 from slipway.dag_header import releases_dir
+from slipway.hooks.connection_fields import extra_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,11 @@ def webhook_secret() -> str:
         connection = Connection.get_connection_from_secrets(MLFLOW_CONN_ID)  # noqa: AIR311
     except AirflowNotFoundException:
         return ""
-    return str(connection.extra_dejson.get(SECRET_EXTRA) or "")
+    try:
+        return str(extra_of(connection).get(SECRET_EXTRA) or "")
+    except ValueError as error:
+        log.warning("the connection %r cannot be used, so no webhook is taken: %s", MLFLOW_CONN_ID, error)
+        return ""
 
 
 def start_syncs(registered_model: str, delivery_id: str) -> list[str]:

@@ -11,7 +11,8 @@ import pytest
 from kubernetes.client import ApiClient, Configuration
 
 from include.kubernetes_objects import ObjectKind, client
-from include.kubernetes_objects.client import KubernetesObjects, without_retries
+from include.kubernetes_objects.asking import asking_again
+from include.kubernetes_objects.client import KubernetesObjects
 from include.model_release.errors import ClusterUnavailableError, SpecError
 from tests.support.http_server import QuietHandler, http_server
 
@@ -54,7 +55,7 @@ def objects(api: Api) -> Iterator[KubernetesObjects]:
     with http_server(Handler) as port:
         configuration = Configuration(host=f"http://127.0.0.1:{port}")
         yield KubernetesObjects(
-            without_retries(ApiClient(configuration)),
+            asking_again(lambda: ApiClient(configuration)),
             refused_remedy="see the rights",
             away_remedy="see the way",
         )

@@ -6,7 +6,6 @@ Connections of another type (``generic``, ``http``) with the same fields work as
 
 from __future__ import annotations
 
-import json
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from include.model_release.errors import UserError
 from include.model_release.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
+from slipway.hooks.connection_fields import bracketed, decoded, extra_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -48,7 +48,7 @@ class ConnectionExtra(BaseModel):
     @field_validator("headers", mode="before")
     @classmethod
     def _json(cls, value: Any) -> Any:
-        return json.loads(value) if isinstance(value, str) else value
+        return decoded(value)
 
     @field_validator("headers")
     @classmethod
@@ -128,7 +128,9 @@ def settings_of(connection: Connection, conn_id: str) -> TritonSettings:
     :raises UserError: it says nothing that can be used; no value of a field is shown.
     """
     try:
-        filled = {name: value for name, value in connection.extra_dejson.items() if value not in ("", None)}
+        filled = {
+            name: value for name, value in _extra(connection, conn_id).items() if value not in ("", None)
+        }
         extra = ConnectionExtra.model_validate(filled)
     except ValidationError as error:
         told = (
@@ -154,9 +156,9 @@ def settings_of(connection: Connection, conn_id: str) -> TritonSettings:
         conn_id=conn_id,
         control=only or "http",
         inference=only or "grpc",
-        http_address=f"{host}:{http_port}",
-        grpc_address=f"{host}:{grpc_port}",
-        metrics_address=f"{host}:{extra.metrics_port}" if extra.metrics_port else None,
+        http_address=f"{bracketed(host)}:{http_port}",
+        grpc_address=f"{bracketed(host)}:{grpc_port}",
+        metrics_address=f"{bracketed(host)}:{extra.metrics_port}" if extra.metrics_port else None,
         tls=extra.ssl,
         ca=extra.ca,
         client_cert=extra.client_cert,
@@ -172,7 +174,7 @@ def repository_path_of(connection: Connection, conn_id: str) -> str | None:
 
     :raises UserError: it is no absolute path.
     """
-    path = connection.extra_dejson.get(REPOSITORY_PATH)
+    path = _extra(connection, conn_id).get(REPOSITORY_PATH)
     if path is None or str(path).startswith("/"):
         return None if path is None else str(path)
     raise UserError(
@@ -181,6 +183,13 @@ def repository_path_of(connection: Connection, conn_id: str) -> str | None:
         found=str(path),
         remedy="correct it, or take it out",
     )
+
+
+def _extra(connection: Connection, conn_id: str) -> dict[str, Any]:
+    try:
+        return extra_of(connection)
+    except ValueError as error:
+        raise _unusable(conn_id, str(error)) from None
 
 
 def _unusable(conn_id: str, found: str) -> UserError:

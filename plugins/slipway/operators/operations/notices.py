@@ -26,6 +26,8 @@ from slipway.page_addresses import model_page, release_page
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from include.model_release.operations.notices.retry import Failure
+
 MOST_AT_ONCE = 100
 _LISTED = 500
 
@@ -33,7 +35,8 @@ _LISTED = 500
 class DeliverNoticesOperator(BaseOperator):
     """Sends each notice that is due to its receivers, and takes it out of the outbox when all have taken it.
 
-    A receiver that fails is tried again, later each time, some nine hours in all; then the notice lies under
+    A receiver that fails is tried again, later each time, some nine hours in all; one that no further try can reach
+    (a wrong address, refused credentials) is given up at once. Then the notice lies under
     ``operations/notices/undelivered/`` with the reason, and the task fails, so that it is seen. A notice is sent at
     least once: a task that dies in between sends it again, under the same id.
 
@@ -68,7 +71,8 @@ class DeliverNoticesOperator(BaseOperator):
                 what = _settle(store, key, entry, failures)
                 counts[what] += 1
                 if what == "given_up":
-                    given_up.append(f"{entry.notice.event} of {entry.notice.model}: {failures}")
+                    reasons = {to: failure.reason for to, failure in failures.items()}
+                    given_up.append(f"{entry.notice.event} of {entry.notice.model}: {reasons}")
         self.log.info("%s", counts)
         if given_up:
             raise PlainFailure(
@@ -127,16 +131,37 @@ def _links(notice: Notice, bucket: str) -> Mapping[str, str]:
     return links
 
 
-def _settle(store: ModelStoreHook, key: str, entry: OutboxEntry, failures: Mapping[str, str]) -> str:
+def _settle(store: ModelStoreHook, key: str, entry: OutboxEntry, failures: Mapping[str, Failure]) -> str:
     """Bring the outbox up to date after an entry was sent; return what became of it."""
     from include.model_release.operations.notices.retry import after_sending, due_again
 
-    left, what = after_sending(entry, failures), "delivered"
-    if left is not None:
-        again = due_again(left, datetime.now(UTC))
-        what = "given_up" if again is None else "put_off"
-        where = undelivered_key(entry.notice.id) if again is None else outbox_key(again, entry.notice.id)
-        store.write(where, left.to_bytes(), content_type="application/json")
+    sent, what = after_sending(entry, failures), "delivered"
+    given_up = sent.refused
+    if sent.left is not None:
+        longest_s = max(failures[to].retry_after_s for to in sent.left.to)
+        again = due_again(sent.left, datetime.now(UTC), longest_s)
+        if again is not None:
+            what = "put_off"
+            store.write(
+                outbox_key(again, entry.notice.id), sent.left.to_bytes(), content_type="application/json"
+            )
+        else:
+            given_up = _together(sent.left, given_up)
+    if given_up is not None:
+        what = "given_up"
+        where = undelivered_key(entry.notice.id)
+        before = store.read(where, most_bytes=OutboxEntry.limit_bytes)
+        if before is not None:
+            given_up = _together(given_up, OutboxEntry.from_bytes(before, store.uri(where)))
+        store.write(where, given_up.to_bytes(), content_type="application/json")
     # Last: who dies before sends it again.
     store.delete(key)
     return what
+
+
+def _together(entry: OutboxEntry, other: OutboxEntry | None) -> OutboxEntry:
+    """Return an entry with the receivers of both: some were given up before others."""
+    if other is None:
+        return entry
+    to = tuple(dict.fromkeys((*other.to, *entry.to)))
+    return entry.model_copy(update={"to": to, "failures": {**other.failures, **entry.failures}})

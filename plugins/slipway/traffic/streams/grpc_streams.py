@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from include.model_release.tensors import TensorSpec
+from slipway.hooks.connection_fields import bracketed
 from slipway.hooks.ingress import Endpoint
 from slipway.traffic.streams.answer import (
     ANSWER_BYTES_LIMIT,
@@ -45,7 +46,7 @@ class GrpcStreams:
 
         parts = urlsplit(endpoint.base_url)
         is_tls = parts.scheme == "https"
-        target = f"{parts.hostname}:{parts.port or (443 if is_tls else 80)}"
+        target = f"{bracketed(parts.hostname or '')}:{parts.port or (443 if is_tls else 80)}"
         options = [
             ("grpc.default_authority", endpoint.host),
             ("grpc.enable_http_proxy", 0),

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slipway.notifiers.connection import receiver_of
 from slipway.notifiers.notifier import SlipwayNotifier
-from slipway.notifiers.receiver import NotDeliveredError, without_secrets
+from slipway.notifiers.receiver import NeverDeliveredError, NotDeliveredError, without_secrets
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from include.model_release.errors import SlipwayError, UserError
@@ -159,14 +160,72 @@ def test_a_webhook_is_signed_as_the_standard_says(connect: Callable[..., None]) 
         Webhook(KEY).verify(request.body.replace(b"digits", b"other!"), request.headers)
 
 
-@pytest.mark.parametrize("status", [301, 307, 400, 404, 429, 500])
-def test_a_webhook_that_answers_otherwise_was_not_told(connect: Callable[..., None], status: int) -> None:
-    """Every answer but 2xx is a failure, and a redirect is not followed."""
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(status, NotDeliveredError) for status in (302, 307, 408, 429, 500, 503)]
+    + [(status, NeverDeliveredError) for status in (301, 308, 400, 401, 403, 404, 405, 410, 413, 422, 501)],
+)
+def test_a_webhook_that_answers_otherwise_was_not_told(
+    connect: Callable[..., None], status: int, error: type[SlipwayError]
+) -> None:
+    """Every answer but 2xx is a failure, some of them for good, and a redirect is not followed."""
     with http_receiver() as elsewhere, http_receiver(status, {"location": elsewhere.address}) as hook:
         connect(host=f"{hook.address}/hook", password=KEY)
-        with pytest.raises(NotDeliveredError, match=str(status)):
+        with pytest.raises(error, match=str(status)):
             send()
     assert elsewhere.received == []
+
+
+def test_a_webhook_says_when_it_wants_to_be_asked_again(connect: Callable[..., None]) -> None:
+    """Its `Retry-After` comes with the failure."""
+    with http_receiver(429, {"retry-after": "900"}) as hook:
+        connect(host=hook.address, password=KEY)
+        with pytest.raises(NotDeliveredError) as caught:
+            send()
+    assert caught.value.retry_after_s == 900
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host": "https://ops.example.com:port/hook"},
+        {"host": "https:///hook"},
+        {"host": "ftp://ops.example.com"},
+        {"host": "https://[fd00::1/hook"},
+        {"host": "https://ops.example.com:1/hook", "port": 2},
+        {"host": "https://.example.com/hook"},
+        {"host": ""},
+    ],
+    ids=["no port", "no host", "another scheme", "half an address", "two ports", "no name", "nothing"],
+)
+def test_an_impossible_address_is_given_up(connect: Callable[..., None], fields: dict[str, Any]) -> None:
+    """No further try can succeed, and the error says so without the address."""
+    connect(password=KEY, **fields)
+    with pytest.raises(NeverDeliveredError) as caught:
+        send()
+    assert "example" not in str(caught.value).replace("https://ops.example.com/slipway", "")
+
+
+@pytest.mark.parametrize("address", ["nonsense://secret-token", "slack://", "mailto://secret-token"])
+def test_an_address_that_apprise_does_not_know_is_given_up(
+    connect: Callable[..., None], address: str
+) -> None:
+    """It will not know it later, either."""
+    connect(password=address)
+    with pytest.raises(NeverDeliveredError) as caught:
+        send()
+    assert "secret-token" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "error"), [(403, NeverDeliveredError), (503, NotDeliveredError)])
+def test_apprise_tells_what_is_refused_for_good(
+    connect: Callable[..., None], status: int, error: type[SlipwayError]
+) -> None:
+    """What the receiver answered decides, as with a webhook of our own."""
+    with http_receiver(status) as hook:
+        connect(password=hook.address.replace("http://", "json://"))
+        with pytest.raises(error):
+            send()
 
 
 def test_a_host_without_a_scheme_is_https(connect: Callable[..., None]) -> None:

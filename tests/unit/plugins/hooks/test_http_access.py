@@ -63,6 +63,34 @@ def asked_with(server: MetricsServer, access: HttpAccess) -> Asked:
     return server.asked[-1]
 
 
+def test_a_server_that_has_no_time_is_asked_again(
+    server: MetricsServer, connect: Callable[..., HttpAccess]
+) -> None:
+    """Its answer says when, in a moment: the reading is late and not lost."""
+    busy = iter([Answer(503, headers={"Retry-After": "0"}), Answer(429, headers={"Retry-After": "0"})])
+    server.answer = lambda asked: next(busy, Answer(200, "all of it"))
+    assert ask(connect(host=server.url)) == (200, b"all of it")
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("wanted", ["3600", "soon"])
+def test_a_server_that_wants_an_hour_is_not_waited_for(
+    server: MetricsServer, connect: Callable[..., HttpAccess], wanted: str
+) -> None:
+    """Its answer is the caller's to judge, at once."""
+    server.answer = lambda asked: Answer(503, "busy", headers={"Retry-After": wanted})
+    assert ask(connect(host=server.url)) == (503, b"busy")
+    assert len(server.asked) == 1
+
+
+def test_the_port_of_a_connection_counts_beside_a_url(
+    server: MetricsServer, connect: Callable[..., HttpAccess]
+) -> None:
+    """A host that is a URL without a port has that of the connection."""
+    server.answer = lambda asked: Answer(200, "here")
+    assert ask(connect(host="http://127.0.0.1", port=server.port)) == (200, b"here")
+
+
 @pytest.mark.parametrize(
     ("fields", "authorization"),
     [

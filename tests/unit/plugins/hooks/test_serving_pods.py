@@ -10,7 +10,8 @@ import pytest
 from kubernetes.client import ApiClient, Configuration
 from slipway.hooks.inference_service import KServeHook
 
-from include.kubernetes_objects.client import KubernetesObjects, without_retries
+from include.kubernetes_objects.asking import asking_again
+from include.kubernetes_objects.client import KubernetesObjects
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.pods.drain import ServingPod
 from tests.support.conformance.rights import documented_rules
@@ -51,7 +52,7 @@ def hook(api: Api) -> Iterator[KServeHook]:
 
     with http_server(Handler) as port:
         found = KServeHook("digits", "models")
-        client = without_retries(ApiClient(Configuration(host=f"http://127.0.0.1:{port}")))
+        client = asking_again(lambda: ApiClient(Configuration(host=f"http://127.0.0.1:{port}")))
         found.__dict__["objects"] = KubernetesObjects(client, refused_remedy="rights", away_remedy="way")
         yield found
 

@@ -31,6 +31,8 @@ def settings(
         ({"protocol": "http", "port": 80}, "http", "http", "triton:80", "triton:8001"),
         ({"protocol": "grpc", "port": 90}, "grpc", "grpc", "triton:8000", "triton:90"),
         ({"protocol": "grpc", "port": 80, "grpc_port": "90"}, "grpc", "grpc", "triton:80", "triton:90"),
+        ({"host": "fd00::1", "port": 80}, "http", "grpc", "[fd00::1]:80", "[fd00::1]:8001"),
+        ({"host": "[fd00::1]"}, "http", "grpc", "[fd00::1]:8000", "[fd00::1]:8001"),
         ({"protocol": "", "grpc_port": "", "ssl": None}, "http", "grpc", "triton:8000", "triton:8001"),
     ],
 )
@@ -41,6 +43,19 @@ def test_addresses_and_protocols(
     found = settings(**fields)
     assert (found.control, found.inference) == (control, inference)
     assert (found.http_address, found.grpc_address) == (http, grpc)
+
+
+def test_an_extra_that_was_encoded_twice_counts() -> None:
+    """TLS and token stay what the person wrote, though the extra is the JSON text of a JSON text."""
+    extra = json.dumps(json.dumps({"ssl": True, "headers": json.dumps({"X-Team": "models"})}))
+    found = settings_of(Connection(conn_id="t", conn_type="triton", host="triton", extra=extra), "t")
+    assert (found.tls, found.headers) == (True, {"X-Team": "models"})
+
+
+def test_an_extra_that_cannot_be_read_is_an_error() -> None:
+    """Taken for an empty one it would send the token without TLS."""
+    with pytest.raises(UserError, match="extra is no JSON object"):
+        settings_of(Connection(conn_id="t", conn_type="triton", host="triton", extra='{"ssl": true'), "t")
 
 
 def test_token_and_headers_are_carried_and_not_shown() -> None:

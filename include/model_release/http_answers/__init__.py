@@ -1,0 +1,1 @@
+"""What the answer of any HTTP server says of what to do next."""
