@@ -19,10 +19,8 @@ from datetime import timedelta
 
 from airflow.sdk import dag
 from slipway.dag_header import WAY_BACK, cron, header, releases_dir
-from slipway.fleet.context import fleets_dir
+from slipway.fleet.context import may_have_fleets
 from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
-
-from include.model_release.fleet.fleet_file import list_fleets
 
 AT_ONCE = 4
 
@@ -31,7 +29,7 @@ AT_ONCE = 4
     dag_id="fleet_watch",
     dag_display_name="Fleet: watch",
     description="Do the servers of each fleet serve the same? One that was to be led back is led back.",
-    schedule=cron("SLIPWAY_FLEET_WATCH_CRON", "*/5 * * * *") if list_fleets(fleets_dir()) else None,
+    schedule=cron("SLIPWAY_FLEET_WATCH_CRON", "*/5 * * * *") if may_have_fleets() else None,
     max_active_runs=1,
     **header(
         __doc__,

@@ -23,12 +23,12 @@ What is malformed, too large or at the wrong place is named in the log of `find_
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, dag
 from slipway.dag_header import cron, header, releases_dir
+from slipway.deployment.settings import text_of
 from slipway.operators.intake.find import FindNewVersionsOperator
 from slipway.operators.intake.start import StartReleaseOperator
 
@@ -40,7 +40,7 @@ incoming_versions = Asset(
             name="bucket_notifications",
             trigger=MessageQueueTrigger(
                 scheme="sqs",
-                sqs_queue=os.environ.get("SLIPWAY_INTAKE_QUEUE_URL", ""),
+                sqs_queue=text_of("SLIPWAY_INTAKE_QUEUE_URL"),
                 aws_conn_id="aws_default",
                 max_messages=10,
                 wait_time_seconds=5,

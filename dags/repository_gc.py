@@ -21,11 +21,11 @@ never deleted. A run that was broken off is finished by the next one. To keep a 
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 
 from airflow.sdk import Param, dag
 from slipway.dag_header import cron, header, releases_dir
+from slipway.deployment.settings import is_true, text_of
 from slipway.operators.operations.gc import (
     DAG_ID,
     DeleteVersionsOperator,
@@ -47,7 +47,7 @@ PARAMS = {
         description="Empty: all that have a release file.",
     ),
     "dry_run": Param(
-        os.environ.get("SLIPWAY_GC_DRY_RUN", "true").lower() != "false",
+        is_true("SLIPWAY_GC_DRY_RUN", default=True),
         type="boolean",
         title="Dry run",
         description="Nothing is deleted; the page says what would go.",
@@ -58,7 +58,7 @@ SHOWN = "ti.xcom_pull(task_ids='show_plan')"
 STORE = {
     "releases_dir": str(releases_dir()),
     "bucket": "{{ var.value.slipway_bucket }}",
-    "aws_conn_id": os.environ.get("SLIPWAY_GC_AWS_CONN_ID", "aws_default"),
+    "aws_conn_id": text_of("SLIPWAY_GC_AWS_CONN_ID") or "aws_default",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from airflow.sdk import CronTriggerTimetable, Param
 
 import include
 from include.model_release.identifiers import list_models
+from slipway.deployment.settings import folder_of, is_missing_folder, schedule_of
 from slipway.page_addresses import approvals_page, calendar_page, overview_page
 
 # Which of the tasks that wait for a worker come first: those that take traffic back, then those that hold some.
@@ -19,17 +19,23 @@ WAY_BACK, ON_TRAFFIC = 1000, 100
 # A task's own priority alone: by default the first tasks of a run would come first, and the way back last.
 OWN_PRIORITY = "absolute"
 
+RELEASES_VARIABLE = "SLIPWAY_RELEASES_DIR"
 # A key at the beginning of a line, or within braces.
 _REGISTRY = re.compile(rb"""(?:^|[{,]\s*)["']?registry["']?\s*:""", re.MULTILINE)
 
 
 def releases_dir() -> Path:
     """Return the folder with the release files: `SLIPWAY_RELEASES_DIR`, or the project's own."""
-    return Path(os.environ.get("SLIPWAY_RELEASES_DIR", Path(include.__path__[0]) / "releases"))
+    return folder_of(RELEASES_VARIABLE, Path(include.__path__[0]) / "releases")
 
 
 def has_registry(folder: Path) -> bool:
-    """Tell whether a release file in the folder may have a section `registry`; its text is searched, not parsed."""
+    """Tell whether a release file in the folder may have a section `registry`; its text is searched, not parsed.
+
+    One may have it, too, where the folder that `SLIPWAY_RELEASES_DIR` names is not there: nothing is known of it.
+    """
+    if is_missing_folder(RELEASES_VARIABLE):
+        return True
     for model in list_models(folder):
         try:
             content = (folder / f"{model}.yaml").read_bytes()
@@ -102,8 +108,11 @@ def evidence_param() -> Param:
 
 
 def cron(variable: str, default: str) -> CronTriggerTimetable:
-    """Return a DAG's schedule: that of an environment variable, in UTC, or the default."""
-    return CronTriggerTimetable(os.environ.get(variable, default), timezone="UTC")
+    """Return a DAG's schedule: that of an environment variable, in UTC, or the default.
+
+    The default holds, too, where the variable is no cron expression: `dags/slipway_settings.py` says so.
+    """
+    return CronTriggerTimetable(schedule_of(variable, default), timezone="UTC")
 
 
 def header(doc: str | None, area: str, **task_defaults: Any) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tomllib
 from functools import cache
 from pathlib import Path
+
+from slipway.deployment.settings import text_of
 
 COMMIT_VARIABLE = "SLIPWAY_COMMIT"
 _ROOT = Path(__file__).parents[2]
@@ -18,7 +19,7 @@ def project_commit() -> str:
 
     An image without git history says it by the variable `SLIPWAY_COMMIT`.
     """
-    told = os.environ.get(COMMIT_VARIABLE, "")
+    told = text_of(COMMIT_VARIABLE)
     if told:
         return told
     command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]

@@ -39,6 +39,7 @@ from tests.support.dags.workflows import (
     REVALIDATION,
     ROLLBACK,
     ROOT,
+    SETTINGS_FILE,
     SYNC,
     TUNING,
     ancestors,
@@ -353,3 +354,26 @@ def test_gates_take_staging_as_it_was_loaded(release: DAG, loaded: dict[str, Any
         template = getattr(release.get_task(task_id), "staging")  # noqa: B009  no attribute of every operator
         text = SandboxedEnvironment().from_string(template).render(ti=ti)
         assert json.loads(text) == (loaded or prepared)
+
+
+@pytest.mark.parametrize(
+    ("variable", "written"),
+    [
+        ("SLIPWAY_SWEEP_CRON", "every ten minutes"),
+        ("SLIPWAY_GC_DRY_RUN", "flase"),
+        ("SLIPWAY_SWEEP_CORN", "x"),
+    ],
+)
+def test_a_wrong_setting_is_an_import_error_and_switches_no_workflow_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, written: str
+) -> None:
+    """Airflow's home page names it, and `model_intake` is there with its default schedule."""
+    monkeypatch.setenv(variable, written)
+    for name in (SETTINGS_FILE, "model_intake.py"):
+        (tmp_path / name).write_text((DAGS / name).read_text(encoding="utf-8"), encoding="utf-8")
+    bag = DagBag(str(tmp_path), safe_mode=True)
+    ((file, error),) = bag.import_errors.items()
+    assert file.endswith(SETTINGS_FILE)
+    assert variable in error
+    schedule: Any = bag.dags[INTAKE].schedule
+    assert schedule.timetable.expression == "*/10 * * * *"

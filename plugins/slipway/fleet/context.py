@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ import include
 from include.model_release.errors import RaiseRefusedError
 from include.model_release.fleet.alias import LoadedVersion, loaded_version
 from include.model_release.fleet.document import RunNote
-from include.model_release.fleet.fleet_file import FleetFile, load_fleet_file
+from include.model_release.fleet.fleet_file import FleetFile, list_fleets, load_fleet_file
 from include.model_release.fleet.golden import GoldenRequest
 from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.publishing.manifest import Manifest
@@ -20,6 +19,7 @@ from include.model_release.raise_permission import fleet_refusal
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.triton_config.ensemble import Configs
+from slipway.deployment.settings import folder_of, is_missing_folder
 from slipway.fleet.members import Members, StaticMembers, with_control_over_grpc
 from slipway.fleet.placing import place
 from slipway.fleet.release import FleetRelease
@@ -34,10 +34,17 @@ from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
 
+FLEETS_VARIABLE = "SLIPWAY_FLEETS_DIR"
+
 
 def fleets_dir() -> Path:
     """Return the folder with the fleets' files: `SLIPWAY_FLEETS_DIR`, or the project's own."""
-    return Path(os.environ.get("SLIPWAY_FLEETS_DIR", Path(include.__path__[0]) / "fleets"))
+    return folder_of(FLEETS_VARIABLE, Path(include.__path__[0]) / "fleets")
+
+
+def may_have_fleets() -> bool:
+    """Return whether there is a fleet, or whether that is not known because the folder is not there."""
+    return is_missing_folder(FLEETS_VARIABLE) or bool(list_fleets(fleets_dir()))
 
 
 def members_of(file: FleetFile) -> Members:

@@ -9,7 +9,6 @@ version is what was published; 1 it is not, each difference on a line; 2 it coul
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from airflow.sdk import Variable
 from include.model_release.errors import SlipwayError, UnknownModelError
 from include.model_release.identifiers import parse_version
 from include.model_release.spec.release_file import load_model_spec
+from slipway.deployment.settings import text_of
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.signing import SigningKey, signing_key_of
 from slipway.registry.verification import verify_version
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--releases",
         type=Path,
-        default=Path(os.environ.get("SLIPWAY_RELEASES_DIR", _RELEASES)),
+        default=Path(text_of("SLIPWAY_RELEASES_DIR") or _RELEASES),
         help="the release files; the model's says whose signature is demanded; default: %(default)s",
     )
     options = parser.parse_args(argv)

@@ -7,7 +7,6 @@ no release file names one, nothing is written.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from include.model_release.operations.notices.notice import Notice, OutboxEntry
 from include.model_release.operations.notices.routing import parse_rules, receivers_of
 from include.model_release.spec.notify import NotifyRule
 from include.model_release.spec.release_file import ReleaseSpec
+from slipway.deployment.settings import text_of
 from slipway.hooks.s3_store import ModelStoreHook
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ ANSWER_LIMIT_S = 2.0
 def default_rules() -> tuple[NotifyRule, ...]:
     """Return who is told of models whose release file says nothing of it; what cannot be read is logged."""
     try:
-        return parse_rules(os.environ.get(DEFAULT_RULES_VARIABLE, ""), DEFAULT_RULES_VARIABLE)
+        return parse_rules(text_of(DEFAULT_RULES_VARIABLE), DEFAULT_RULES_VARIABLE)
     except SlipwayError as error:
         log.warning("nobody is told by the default: %s", error)
         return ()

@@ -66,6 +66,13 @@ def test_a_schedule_is_the_environments(monkeypatch: pytest.MonkeyPatch) -> None
     assert cron("SLIPWAY_GC_CRON", "0 3 * * 0").expression == "0 4 * * *"
 
 
+@pytest.mark.parametrize("written", ["every ten minutes", "*/10 * * *", "61 * * * *", "0 0 31 2 *", "  "])
+def test_a_mistyped_schedule_is_the_default(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    """What is no cron expression, or fires never, switches nothing off."""
+    monkeypatch.setenv("SLIPWAY_SWEEP_CRON", written)
+    assert cron("SLIPWAY_SWEEP_CRON", "*/10 * * * *").expression == "*/10 * * * *"
+
+
 def test_a_field_that_may_be_empty_takes_null() -> None:
     """One model or all, a version or none."""
     one, version = model_or_all_param("every model"), version_param("which", is_needed=False)

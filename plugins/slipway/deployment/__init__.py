@@ -1,0 +1,1 @@
+"""What holds for a whole deployment: the environment variables of its parts."""
