@@ -48,6 +48,12 @@ class Desk:
         if text:
             print(f"Note: {plain(text)}", file=sys.stderr)
 
+    def warn_of_deployment(self) -> None:
+        """Say on standard error what is wrong with the deployment, where a server was asked: a DAG that is paused."""
+        server = self.__dict__.get("server")
+        for warning in () if server is None else server.warnings:
+            self.warn(warning)
+
     @cached_property
     def settings(self) -> Settings:
         """Where Airflow is, and who asks."""
@@ -160,6 +166,8 @@ def command(
                 if told is error:
                     raise
                 raise told from error
+            finally:
+                desk.warn_of_deployment()
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

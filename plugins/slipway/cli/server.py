@@ -55,6 +55,8 @@ class Server:
         self._session, self._sleep = session, sleep
         self.problem = ""
         """Why what was read last may be old, in the server's words; "": it is as new as can be."""
+        self.warnings: tuple[str, ...] = ()
+        """What is wrong with the deployment as a whole, as the server has said it last."""
         self.freezes: tuple[FreezeLine, ...] = ()
         """The freezes of all models at once, as `models` has read them."""
 
@@ -139,6 +141,8 @@ class Server:
         if not isinstance(document, dict):
             raise self._foreign(path)
         self.problem = str(document.get("problem") or "")
+        warnings = document.get("warnings")
+        self.warnings = tuple(map(str, warnings)) if isinstance(warnings, list) else self.warnings
         return document
 
     def _get(self, path: str) -> bytes:

@@ -16,7 +16,11 @@ from include.model_release.errors import (
     GateRefusedError,
     SlipwayError,
 )
-from include.model_release.operations.notices.of_release import inconclusive_after_s, inconclusive_notice
+from include.model_release.operations.notices.of_release import (
+    GUARD,
+    inconclusive_after_s,
+    inconclusive_notice,
+)
 from include.model_release.record.events import PendingEvent
 from include.model_release.record.kinds import RollbackStarted, WindowJudged
 from include.model_release.rollout.holder_identity import Stage
@@ -148,6 +152,12 @@ class CanaryWatch:
         self._parts.record.append(seen.data, at=seen.at)
 
 
+_UNHELD = (
+    "its release did not go on while its lease ran out: see whether the DAG was paused in Airflow, or its scheduler "
+    "or triggerer was away; "
+)
+
+
 def _seen(event: dict[str, Any]) -> list[PendingEvent]:
     """Return what the trigger saw and did, for the record."""
     return [PendingEvent.from_document(document) for document in event["events"]]
@@ -181,6 +191,6 @@ def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError
         f"{canary} was ended by {by}",
         expected="a canary that its release holds until it is decided on",
         found=reason,
-        remedy="see why; where it says nothing against the version, release it again with `force` (a person's word "
-        "rejects it: lift that first)",
+        remedy=f"{_UNHELD if by == GUARD else ''}see why; where it says nothing against the version, release it "
+        "again with `force` (a person's word rejects it: lift that first)",
     )

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import ModelDocument, Unreadable
 from slipway.read_model.answers import Known
+from slipway.web.deployment_warnings import deployment_warnings
 from slipway.web.known_models import known_model, with_those_never_released
 from slipway.web.landed import landed_versions
 from slipway.web.sources import Read
@@ -63,5 +64,9 @@ def _document(one: ModelDocument | Unreadable) -> dict[str, Any]:
 
 
 def _read(known: Known[Any]) -> dict[str, Any]:
-    """Return when something was read, and why there is nothing newer; "": nothing is wrong."""
-    return {"read_at": known.read_at.isoformat(), "problem": known.problem}
+    """Return when something was read, and why there is nothing newer ("": nothing is wrong); what is wrong at large."""
+    return {
+        "read_at": known.read_at.isoformat(),
+        "problem": known.problem,
+        "warnings": list(deployment_warnings()),
+    }
