@@ -56,7 +56,7 @@ from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
 
 from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
-from include.model_release.spec.parts import LONGEST_STARTUP_S
+from include.model_release.spec.pods.settings import LONGEST_STARTUP_S
 from include.model_release.spec.smoke_test import LONGEST_SMOKE_TEST_S
 
 PREPARED = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"

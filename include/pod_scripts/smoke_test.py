@@ -34,12 +34,15 @@ from slipway_pod.program.software import tool_versions
 from slipway_pod.program.supervision import supervised
 from slipway_pod.smoke_test.phases import Plan
 from slipway_pod.smoke_test.sequence import SmokeTest
+from slipway_pod.smoke_test.serving_paths import lead_here
 from slipway_pod.storage.s3 import Store
 from slipway_pod.verification.download import download
 from slipway_pod.verification.version_manifest import parse_source
 
 PACKAGES = ("boto3", "grpcio", "numpy", "tritonclient")
 STALL_S = 60.0
+# Where KServe's storage initializer lays the repository.
+SERVING_ROOT = "/mnt/models"
 WORKERS = 4
 
 
@@ -77,6 +80,12 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     text = "while the memory is watched (default: %(default)s)"
     add("--memory-timeout-s", type=positive, default=60.0, metavar="S", help=text)
     add("--timeout-s", type=positive, default=300.0, metavar="S", help="of all of it (default: %(default)s)")
+    add(
+        "--serving-root",
+        action="append",
+        metavar="FOLDER",
+        help="where the servers have the repository: paths below it lead to this pod's (default: /mnt/models)",
+    )
     add("--abs-tolerance", type=not_negative, default=1e-3, metavar="X", help="(default: %(default)s)")
     add("--rel-tolerance", type=not_negative, default=1e-2, metavar="X", help="(default: %(default)s)")
     add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
@@ -99,6 +108,7 @@ def run(store: Store, result: dict[str, Any], options: argparse.Namespace) -> No
         golden_file = folder / "golden.npz"
         store.download(options.golden, golden_file)
         say("download", f"{version}, checked against its manifest")
+        lead_here(repository, options.serving_root or [SERVING_ROOT])
         plan = Plan(
             model=version.model,
             repository=repository,

@@ -21,7 +21,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from slipway.pools import STAGING_POOL
 
 from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
-from include.model_release.spec.parts import LONGEST_STARTUP_S
+from include.model_release.spec.pods.settings import LONGEST_STARTUP_S
 from include.model_release.spec.release_file import Serving
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
 from tests.support.dags.workflows import (

@@ -14,7 +14,7 @@ from include.model_release.bucket_layout import is_source_file
 from include.model_release.intake import ReadyFile
 from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Provenance
 from include.model_release.spec.conversion.target import OPTIONAL
-from include.model_release.spec.parts import PodSettings
+from include.model_release.spec.pods.settings import PodSettings
 from include.model_release.spec.release_file import ReleaseSpec
 
 RECIPE_FILE = "recipe.json"

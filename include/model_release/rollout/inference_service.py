@@ -12,6 +12,7 @@ from include.model_release.rollout.fields import (
     TAG_ROUTING,
     VERSION,
 )
+from include.model_release.rollout.servers.protocol import protocol_fields
 from include.model_release.spec.release_file import ReleaseSpec
 
 
@@ -25,6 +26,8 @@ def inference_service_manifest(
     revision with a place in the traffic is given a host of its own. In Standard mode the notes lie on the
     predictor: they change with it, and one on the object would restart the pods of all. And there one pod that is
     missing must not keep KServe from writing the routes, as Kubernetes' own maxUnavailable of 25 % would.
+
+    KServe merges what the predictor says of its pods (nodes, taints, priority, ports) over the serving runtime.
     """
     rollout = spec.rollout
     notes: dict[str, str] = {}
@@ -36,7 +39,7 @@ def inference_service_manifest(
     model: dict[str, Any] = {
         # The repository holds its own config.pbtxt; for KServe its format is simply Triton's.
         "modelFormat": {"name": "triton"},
-        "protocolVersion": "v2",
+        **protocol_fields(rollout.protocol),
         "runtime": rollout.runtime,
         "storageUri": storage_uri,
         "resources": rollout.resources.to_kubernetes(),
@@ -58,7 +61,9 @@ def inference_service_manifest(
         "spec": {
             "predictor": {
                 "serviceAccountName": rollout.service_account,
-                "minReplicas": 1,
+                "minReplicas": rollout.min_replicas,
+                **({} if rollout.max_replicas is None else {"maxReplicas": rollout.max_replicas}),
+                **rollout.placed(),
                 **({"annotations": notes} if is_standard and notes else {}),
                 **(
                     {"deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": dict(ROLLING_UPDATE)}}

@@ -12,11 +12,11 @@ from include.model_release.spec.parts import (
     ImageReference,
     Milliseconds,
     Percent,
-    PodSettings,
     Seconds,
     SpecPart,
     Text,
 )
+from include.model_release.spec.pods.settings import PodSettings
 
 Percentile = Literal[50, 90, 95, 99]
 ComparedFigure = Literal["p10", "p50", "p90", "p95", "p99", "throughput"]

@@ -31,7 +31,9 @@ from include.model_release.spec.conversion.repositories import EnsembleConversio
 from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.golden import Golden
 from include.model_release.spec.notify import Notify, NotifyRule
-from include.model_release.spec.parts import FileName, Resources, SpecPart, Toleration, merged
+from include.model_release.spec.parts import FileName, SpecPart, merged
+from include.model_release.spec.pods.resources import Resources
+from include.model_release.spec.pods.toleration import Toleration
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.registry import Registry
 from include.model_release.spec.retention import Retention
@@ -42,6 +44,7 @@ from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
 from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
 from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from include.model_release.spec.rollout.rollout import Rollout
+from include.model_release.spec.servers.gpu import resources_served, where_it_is_tried
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
 from include.model_release.spec.smoke_test import SmokeTest
@@ -151,8 +154,12 @@ class ReleaseSpec(SpecPart):
             self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
         self._require_fitting_target()
         self._fill_health()
+        served = resources_served(self.rollout, self.conversion, self.serving)
+        self.__dict__["rollout"] = self.rollout.filled(resources=served)
         if self.smoke_test is not None:
-            self.__dict__["smoke_test"] = _where_it_runs(self.smoke_test, self.conversion, self.serving)
+            self.__dict__["smoke_test"] = where_it_is_tried(
+                self.smoke_test, self.conversion, self.serving, self.rollout
+            )
         self._require_streams_judged()
         sequences = self.serving.sequence_batching
         if sequences is not None and not sequences.iterative:
@@ -248,20 +255,6 @@ def _of_critical(approval: Approval) -> Approval:
     wanted = {"before_promotion": True, "by_other": True}
     unsaid = {name: value for name, value in wanted.items() if name not in approval.model_fields_set}
     return approval.filled(**unsaid) if unsaid else approval
-
-
-def _where_it_runs(test: SmokeTest, conversion: Conversion, serving: Serving) -> SmokeTest:
-    """Return the smoke test on a node with a GPU, unless the file says where, for a model that is served on one."""
-    on_gpu = any(group.kind == "gpu" for group in serving.instances or ())
-    wanted: dict[str, object] = {}
-    if conversion.makes_engine:
-        # It was built where it can be loaded.
-        said = ("resources", "node_selector", "tolerations", "startup_timeout_s")
-        wanted = {name: getattr(conversion, name) for name in said}
-    elif on_gpu:
-        wanted = {"resources": test.resources.filled(gpu=1)}
-    unsaid = {name: value for name, value in wanted.items() if name not in test.model_fields_set}
-    return test.filled(**unsaid) if unsaid else test
 
 
 def parse_release_spec(

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from include.model_release.spec.parts import Count, ImageReference, Milliseconds, PodSettings, Seconds
+from include.model_release.spec.parts import Count, ImageReference, Milliseconds, Seconds
+from include.model_release.spec.pods.settings import PodSettings
 from include.model_release.spec.validation import Policy
 
 LONGEST_SMOKE_TEST_S = 12 * 3600

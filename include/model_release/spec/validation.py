@@ -11,12 +11,12 @@ from include.model_release.spec.parts import (
     Count,
     FileName,
     ImageReference,
-    PodSettings,
     Seconds,
     Share,
     SpecPart,
     Text,
 )
+from include.model_release.spec.pods.settings import PodSettings
 from include.model_release.spec.suites.expectations import SUITE_LIMIT, Expectation
 
 NotNegative = Annotated[float, Field(ge=0)]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.triggers.base import BaseTrigger
 
     from include.model_release.errors import SlipwayError
-    from include.model_release.spec.parts import PodSettings
+    from include.model_release.spec.pods.settings import PodSettings
     from slipway.pods.description import ReleasePod
     from slipway.release_run import ReleaseRun
 
@@ -247,6 +247,7 @@ def _described(pod: ReleasePod, release_run: ReleaseRun, encryption: Mapping[str
         "container_security_context": container_security(),
         "node_selector": dict(settings.node_selector),
         "tolerations": [k8s.V1Toleration(**one.model_dump()) for one in settings.tolerations],
+        **_placed(settings),
         "container_resources": k8s.V1ResourceRequirements(**settings.container_resources()),
         "env_vars": env_vars,
         "volumes": [volume for volume, _ in mounted],
@@ -255,6 +256,17 @@ def _described(pod: ReleasePod, release_run: ReleaseRun, encryption: Mapping[str
         # The event that ends the wait for a later measurement's pod brings this back.
         "trigger_kwargs": {"attempt": pod.attempt} if pod.attempt > 1 else None,
     }
+
+
+def _placed(settings: PodSettings) -> dict[str, Any]:
+    """Return what the release file says of nodes, priority and images; the rest the DAG may say (`pod_options`)."""
+    said = {
+        "affinity": None if settings.affinity is None else settings.affinity.to_kubernetes(),
+        "priority_class_name": settings.priority_class,
+        "runtime_class_name": settings.runtime_class,
+        "image_pull_secrets": [k8s.V1LocalObjectReference(name) for name in settings.image_pull_secrets],
+    }
+    return {name: value for name, value in said.items() if value}
 
 
 def _name(pod: ReleasePod, release_run: ReleaseRun) -> str:

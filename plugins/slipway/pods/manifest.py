@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kubernetes.client import models as k8s
 
 if TYPE_CHECKING:
-    from include.model_release.spec.parts import PodSettings, SecretKey
+    from include.model_release.spec.pods.settings import PodSettings, SecretKey
     from slipway.pods.description import ReleasePod
     from slipway.release_run import ReleaseRun
 

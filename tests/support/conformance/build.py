@@ -90,14 +90,13 @@ ETCD = WrapperModule("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/e
 KUBE = WrapperModule(
     "kube",
     "k8s.io/kubernetes",
-    {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager")},
+    {
+        name: f"k8s.io/kubernetes/cmd/{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    },
 )
 # What runs pods as containers: another lane's (tests/containers/test_node.py).
-NODE = WrapperModule(
-    "node",
-    "k8s.io/kubernetes",
-    {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-scheduler", "kubelet")},
-)
+NODE = WrapperModule("node", "k8s.io/kubernetes", {"kubelet": "k8s.io/kubernetes/cmd/kubelet"})
 KSERVE = WrapperModule(
     "kserve",
     "github.com/kserve/kserve",

@@ -15,7 +15,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from include.model_release.spec.conversion.parity import ParityRules
-from include.model_release.spec.parts import DnsLabel, ImageReference, PodSettings, size_of
+from include.model_release.spec.parts import DnsLabel, ImageReference, size_of
+from include.model_release.spec.pods.settings import PodSettings
 
 LONGEST_CONVERSION_S = 24 * 3600
 """The most that `conversion.timeout_s` may say; the DAG gives the task more than this."""

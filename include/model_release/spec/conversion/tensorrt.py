@@ -10,7 +10,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from include.model_release.spec.conversion.parity import ParityRules
 from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S, TargetSettings, Uri
-from include.model_release.spec.parts import Count, Quantity, Resources, SpecPart, StartupSeconds, size_of
+from include.model_release.spec.parts import Count, Quantity, SpecPart, size_of
+from include.model_release.spec.pods.resources import GpuCount, MemoryQuantity, Resources
+from include.model_release.spec.pods.settings import StartupSeconds
 
 _S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\s]+")
 
@@ -46,8 +48,8 @@ class EngineResources(Resources):
     """What a pod that builds engines asks of its node."""
 
     cpu: Quantity = "4"
-    memory: Quantity = "16Gi"
-    gpu: Annotated[int, Field(ge=0, le=64)] = 0
+    memory: MemoryQuantity = "16Gi"
+    gpu: GpuCount = 0
     """Left out: as many as the build needs."""
 
 
@@ -55,7 +57,7 @@ class LanguageModelResources(EngineResources):
     """The same for a language model, whose weights are read whole."""
 
     cpu: Quantity = "8"
-    memory: Quantity = "96Gi"
+    memory: MemoryQuantity = "96Gi"
 
 
 class EngineSettings(TargetSettings):
@@ -77,7 +79,7 @@ class EngineSettings(TargetSettings):
     def _can_be_built(self) -> Self:
         asked, memory = self.resources, self.resources.memory
         if "gpu" not in asked.model_fields_set:
-            self.__dict__["resources"] = asked.filled(gpu=self.gpus)
+            self.__dict__["resources"] = asked.filled(gpu=max(asked.gpu, self.gpus))
         elif asked.gpu < self.gpus:
             raise ValueError(f"`resources.gpu: {asked.gpu}` is too few: the build needs {self.gpus}")
         if self.memory_mib is not None and self.memory_mib * 2**20 > size_of(memory):

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from include.model_release.spec.parts import Count, ImageReference, Percent, PodSettings, Share, Text
+from include.model_release.spec.parts import Count, ImageReference, Percent, Share, Text
+from include.model_release.spec.pods.settings import PodSettings
 
 
 class MirrorComparison(PodSettings):

@@ -12,7 +12,7 @@ from include.model_release.lease_limits import (
     LONGEST_HANDOVER_S,
     LONGEST_LEASE_S,
 )
-from include.model_release.spec.parts import DnsLabel, Resources, Seconds, SpecPart, Text
+from include.model_release.spec.parts import DnsLabel, Seconds, Text
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
@@ -28,6 +28,7 @@ from include.model_release.spec.rollout.plan import (
 from include.model_release.spec.rollout.preview import Preview
 from include.model_release.spec.rollout.release_windows import ReleaseWindow
 from include.model_release.spec.rollout.streaming import Streaming, streams_obstacle
+from include.model_release.spec.servers.predictor import Predictor
 
 _DEFAULT_STEPS = (
     RolloutStep(weight=5, bake_s=120),
@@ -42,19 +43,12 @@ AfterRollback = Literal["wait", "go_on"]
 OnHold = Literal["wait", "refuse"]
 
 
-class Rollout(SpecPart):
-    """The canary: where, in which steps, and what happens when."""
+class Rollout(Predictor):
+    """The canary: of which servers, in which steps, and what happens when."""
 
     inference_service: DnsLabel = ""
     """Left out: the model's name."""
     namespace: DnsLabel = "models"
-    service_account: DnsLabel = "slipway-models"
-    deployment_mode: Literal["Knative", "Standard"] = "Knative"
-    """For a model's first deployment; later releases follow what its InferenceService is deployed as."""
-    runtime: DnsLabel = "kserve-tritonserver"
-    runtime_version: Text | None = None
-    """The tag of the Triton image; null takes the serving runtime's own, which is old."""
-    resources: Resources = Resources()
     steps: Annotated[tuple[RolloutStep, ...], Field(min_length=1, max_length=20)] = _DEFAULT_STEPS
     window_s: Annotated[int, Field(ge=1, le=3600)] = 10
     """How often the judge looks."""

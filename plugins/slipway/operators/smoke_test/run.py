@@ -12,7 +12,8 @@ from include.model_release.gates.smoke_test.judge import judge_smoke_test, requi
 from include.model_release.gates.smoke_test.report import SmokeTestReport
 from include.model_release.record.requirements import SMOKE_TEST_GATE
 from include.model_release.reports.smoke_test_page import render_smoke_test_html
-from include.model_release.spec.release_file import SmokeTest
+from include.model_release.spec.release_file import ReleaseSpec, SmokeTest
+from include.model_release.triton_config.staged_paths import SERVING_ROOT
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.operators.pod import ReleasePodOperator
 from slipway.pods.description import ReleasePod
@@ -83,6 +84,7 @@ class RunSmokeTestOperator(ReleasePodOperator):
             "--golden",
             release_run.uri(f"{paths.root}{GOLDEN_FILE}"),
             *spec.golden.arguments(),
+            *_serving_root(spec),
             "--loads",
             str(test.loads),
             "--requests",
@@ -130,6 +132,12 @@ class RunSmokeTestOperator(ReleasePodOperator):
     @staticmethod
     def _prefix(release_run: ReleaseRun) -> str:
         return f"{release_run.evidence_prefix}smoke_test/"
+
+
+def _serving_root(spec: ReleaseSpec) -> list[str]:
+    """Return where else than KServe's the conversion has laid the repository for its servers."""
+    roots = dict.fromkeys((SERVING_ROOT, getattr(spec.conversion, "serving_root", SERVING_ROOT)))
+    return [argument for root in roots for argument in ("--serving-root", root)] if len(roots) > 1 else []
 
 
 def _settings(release_run: ReleaseRun) -> SmokeTest:

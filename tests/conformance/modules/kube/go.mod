@@ -1,5 +1,6 @@
-// Builds Kubernetes' API server and controller manager. Kubernetes replaces its staging modules by folders that no module
-// zip holds; here each is replaced by its published twin of the same release. `replace` counts in the main module only.
+// Builds Kubernetes' API server, controller manager and scheduler. Kubernetes replaces its staging modules by folders that
+// no module zip holds; here each is replaced by its published twin of the same release. `replace` counts in the main
+// module only.
 module slipway.dev/conformance/kube
 
 go 1.26.0

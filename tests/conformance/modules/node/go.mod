@@ -1,4 +1,4 @@
-// Builds Kubernetes' kubelet and scheduler. Kubernetes replaces its staging modules by folders that no module
+// Builds Kubernetes' kubelet. Kubernetes replaces its staging modules by folders that no module
 // zip holds; here each is replaced by its published twin of the same release. `replace` counts in the main module only.
 module slipway.dev/conformance/node
 

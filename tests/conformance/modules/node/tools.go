@@ -3,7 +3,4 @@
 // Package tools names the programs that are built from this module, so that its go.sum covers them.
 package tools
 
-import (
-	_ "k8s.io/kubernetes/cmd/kube-scheduler"
-	_ "k8s.io/kubernetes/cmd/kubelet"
-)
+import _ "k8s.io/kubernetes/cmd/kubelet"

@@ -51,6 +51,34 @@ def test_the_manifest_names_triton_and_knative() -> None:
     assert "canaryTrafficPercent" not in predictor
 
 
+def test_the_predictor_is_placed_as_the_file_says() -> None:
+    """Nodes, taints, replicas and Secrets stand where KServe takes a pod's fields, and nothing else is added."""
+    text = (
+        "model: digits\nsource: {format: onnx}\nrollout:\n  node_selector: {gpu: l4}\n"
+        "  tolerations: [{key: gpu, operator: Exists}]\n  image_pull_secrets: [registry]\n"
+        "  min_replicas: 2\n  max_replicas: 6\n"
+    )
+    predictor = inference_service_manifest(parse_release_spec(text, "digits.yaml"), V1)["spec"]["predictor"]
+    assert predictor["nodeSelector"] == {"gpu": "l4"}
+    assert predictor["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+    assert predictor["imagePullSecrets"] == [{"name": "registry"}]
+    assert (predictor["minReplicas"], predictor["maxReplicas"]) == (2, 6)
+    plain = _manifest()["spec"]["predictor"]
+    assert set(plain) == {"serviceAccountName", "minReplicas", "model"}
+
+
+def test_a_model_that_is_asked_by_grpc_has_one_port_for_it() -> None:
+    """Knative leads to one port, and knows by its name that HTTP/2 is spoken there; KServe knows the protocol."""
+    text = "model: digits\nsource: {format: onnx}\nrollout: {protocol: grpc}\n"
+    model = inference_service_manifest(parse_release_spec(text, "digits.yaml"), V1)["spec"]["predictor"][
+        "model"
+    ]
+    assert model["protocolVersion"] == "grpc-v2"
+    assert model["ports"] == [{"name": "h2c", "containerPort": 9000, "protocol": "TCP"}]
+    plain = _manifest()["spec"]["predictor"]["model"]
+    assert (plain["protocolVersion"], "ports" in plain) == ("v2", False)
+
+
 def test_a_first_version_cannot_be_rolled_back_but_withdrawn() -> None:
     """With nothing to go back to a rollback is impossible, and a withdrawal deletes exactly what was seen."""
     model = KnativeModel(unloadable=frozenset({V1}))

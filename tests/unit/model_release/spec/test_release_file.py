@@ -179,10 +179,13 @@ def test_resources_become_those_of_kubernetes() -> None:
 
 def test_tolerations_leave_out_what_is_not_said() -> None:
     """A toleration's manifest holds only the fields that are set, in Kubernetes' spelling."""
-    toleration = Toleration(key="nvidia.com/gpu", operator="Exists", toleration_seconds=30)
+    toleration = Toleration(
+        key="nvidia.com/gpu", operator="Exists", effect="NoExecute", toleration_seconds=30
+    )
     assert toleration.to_kubernetes() == {
         "key": "nvidia.com/gpu",
         "operator": "Exists",
+        "effect": "NoExecute",
         "tolerationSeconds": 30,
     }
 

@@ -37,6 +37,16 @@ _GPU_POD: dict[str, Any] = {
     "resources": {"cpu": 4, "memory": "32Gi", "gpu": 2, "ephemeral_storage": "400Gi"},
     "node_selector": {"karpenter.k8s.aws/instance-gpu-name": "l4"},
     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {
+        "pod_anti_affinity": {
+            "required_during_scheduling_ignored_during_execution": [
+                {"topology_key": "kubernetes.io/hostname"}
+            ]
+        }
+    },
+    "priority_class": "batch",
+    "runtime_class": "nvidia",
+    "image_pull_secrets": ["registry"],
     "service_account": "slipway-convert",
     "shm_size": "8Gi",
     "scratch_size": "300Gi",
@@ -69,7 +79,7 @@ def _run_by(operator: ConvertModelOperator) -> KubernetesPodOperator:
 
 
 def test_a_gpu_pod() -> None:
-    """GPU limits, disk, node selector, tolerations, account, volumes and secrets, as Kubernetes spells them."""
+    """GPU limits, disk, nodes, priority, runtime, account, volumes and secrets, as Kubernetes spells them."""
     spec = _manifest(_GPU_POD)["spec"]
     (container,) = spec["containers"]
     assert container["resources"] == {
@@ -78,6 +88,13 @@ def test_a_gpu_pod() -> None:
     }
     assert spec["nodeSelector"] == {"karpenter.k8s.aws/instance-gpu-name": "l4"}
     assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert spec["affinity"] == {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]
+        }
+    }
+    assert (spec["priorityClassName"], spec["runtimeClassName"]) == ("batch", "nvidia")
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert spec["serviceAccountName"] == "slipway-convert"
     # 900 s to begin, 3600 s to work, 60 s for the last word.
     assert spec["activeDeadlineSeconds"] == 4560
