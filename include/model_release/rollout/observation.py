@@ -62,6 +62,7 @@ from include.model_release.rollout.knative_view import (
 )
 from include.model_release.rollout.pods.starting import StartingPod
 from include.model_release.rollout.preflight import preflight
+from include.model_release.rollout.servers.served import served_protocol
 from include.model_release.rollout.standard_notes import leads_nobody_to, notes_of, own_urls
 from include.model_release.rollout.standard_view import (
     StandardView,
@@ -129,6 +130,7 @@ class Observed:
     url: str | None = None
     uid: str = ""
     deployment_mode: str | None = None
+    protocol: Literal["http", "grpc"] = "http"
     deleting: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     obstacles: tuple[str, ...] = ()
@@ -335,6 +337,7 @@ def observe(
     view = knative_view(status, component, percent(told_percent))
     return Observed(
         **common_facts(isvc),
+        protocol=served_protocol(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
         canary_percent=percent(told_percent),
         latest_created=text(component.get("latestCreatedRevision")),
@@ -376,6 +379,7 @@ def _observe_standard(
     is_up = view.predictor_ready if own is None else candidate_is_up
     return Observed(
         **common_facts(isvc),
+        protocol=served_protocol(isvc),
         storage_uri=view.stable_uri if own is None else own.storage_uri,
         canary_percent=None if own is None else own.percent,
         latest_created=latest,

@@ -23,6 +23,7 @@ from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.serving_pods import GRACE_S, SERVICE_LABEL, PodName, ServingPods
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.services.routing import Backend, Ingress
+from include.sandbox.services.triton import TritonPorts
 from include.sandbox.services.triton_install import TritonInstall
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class ServiceWorker(ABC):
         self._context = context
         self._events = EventRecorder(context.store, EVENT_SOURCE)
         self._uid = ""
+        self._speaks_h2c = False
         self._retiring: dict[asyncio.Task[None], RevisionRun] = {}
         self._shown_pods: dict[RevisionRun, PodName] = {}
         self._dirty = asyncio.Event()
@@ -99,6 +101,10 @@ class ServiceWorker(ABC):
     @abstractmethod
     def restore_state(self, kept: Mapping[str, Any]) -> None:
         """Go on from what `state_to_save` returned."""
+
+    def backend(self, revision: str, ports: TritonPorts) -> Backend:
+        """Return a server as the router reaches it: a model whose port is named for HTTP/2 has that one alone."""
+        return Backend(revision, ports.grpc if self._speaks_h2c else ports.http, ports.grpc)
 
     def wake(self) -> None:
         """Have the worker look again."""
@@ -217,6 +223,7 @@ class ServiceWorker(ABC):
                     await self._tear_down()
                 else:
                     self._restore_once(service["metadata"]["uid"])
+                    self._speaks_h2c = _names_h2c(service)
                     await self.reconcile(service)
             except SlipwayError as error:
                 log.warning("InferenceService %s/%s: %s", self.namespace, self.name, error)
@@ -279,3 +286,10 @@ def _conditions(service: Mapping[str, Any], status: str) -> list[str]:
     """Return the types of the conditions that have this status."""
     conditions = (service.get("status") or {}).get("conditions") or ()
     return [one["type"] for one in conditions if one["status"] == status]
+
+
+def _names_h2c(service: Mapping[str, Any]) -> bool:
+    """Tell whether the predictor has a port for HTTP/2 without TLS, by which Knative and KServe know gRPC."""
+    model = service["spec"].get("predictor", {}).get("model") or {}
+    names = [str(port.get("name", "")) for port in model.get("ports") or () if isinstance(port, Mapping)]
+    return any("h2c" in name or "grpc" in name for name in names)

@@ -15,6 +15,7 @@ from include.model_release.rollout.pods.disruption import PodState, pod_states
 from include.model_release.rollout.pods.drain import SERVICE_LABEL, ServingPod, serving_pods
 from include.model_release.rollout.pods.starting import StartingPod, starting_pods
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
+from include.model_release.rollout.servers.knative_features import CONFIG_MAP as KNATIVE_FEATURES
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 
@@ -177,6 +178,10 @@ class KServeHook(ClusterObjectHook):
         """Return what KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
         found = self.objects.read_config_map(*_CONFIG_MAP)
         return None if found is None else cluster_config(found)
+
+    def knative_features(self) -> dict[str, str] | None:
+        """Return which fields of pods Knative takes here; None where that cannot be seen, which not everybody may."""
+        return self.objects.read_config_map(*KNATIVE_FEATURES)
 
     def _route(self, name: str) -> HTTPRouteHook:
         return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id).sharing_client_of(self)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -86,7 +88,9 @@ class ShowCandidateOperator(ReleaseOperator):
         """Log how the candidate is asked, from where this task asks."""
         url = observed.candidate_url
         self.log.info("the candidate can be tried at %s; users are not led there", url)
-        self.log.info(curl_line(IngressHook(self.ingress_conn_id).endpoint(url), self.release_run.model))
+        endpoint, model = IngressHook(self.ingress_conn_id).endpoint(url), self.release_run.model
+        is_grpc = self.release_run.spec.rollout.protocol == "grpc"
+        self.log.info(grpcurl_line(endpoint, model) if is_grpc else curl_line(endpoint, model))
 
 
 def curl_line(endpoint: Endpoint, model: str) -> str:
@@ -94,3 +98,16 @@ def curl_line(endpoint: Endpoint, model: str) -> str:
     needs_host = urlsplit(endpoint.base_url).netloc != endpoint.host
     host = f"-H 'Host: {endpoint.host}' " if needs_host else ""
     return f"curl {host}{endpoint.base_url}/v2/models/{model}"
+
+
+def grpcurl_line(endpoint: Endpoint, model: str) -> str:
+    """Return the command that asks a model's metadata at an endpoint over gRPC, with Triton's own .proto files."""
+    parts = urlsplit(endpoint.base_url)
+    is_tls = parts.scheme == "https"
+    target = f"{parts.hostname}:{parts.port or (443 if is_tls else 80)}"
+    plain = "" if is_tls else "-plaintext "
+    body = json.dumps({"name": model})
+    return (
+        f"grpcurl {plain}-proto grpc_service.proto -authority {endpoint.host} -d {shlex.quote(body)} {target} "
+        "inference.GRPCInferenceService/ModelMetadata"
+    )

@@ -54,6 +54,7 @@ from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.run_note import tell_release
+from slipway.traffic.deployed import require_protocol_deployed
 from slipway.traffic.reconciler import observe_service
 from slipway.traffic.streams.preflight import require_source_read
 from slipway.training_configs import require_stateless_source, training_configs
@@ -236,13 +237,12 @@ class AdmitReleaseOperator(BaseOperator):
         """Open the record; a task that is run again finds its own release open and goes on."""
         params, release_id = context["params"], context["run_id"]
         record = ReleaseRecord(store, spec.model, version, release_id)
-        state = record.state() if record.started() else None
-        require_not_rejected(state)
+        require_not_rejected(state := record.state() if record.started() else None)
         if state is not None:
             record.require_own(getattr(context.get("dag_run"), "run_after", None))
-        stable = self._stable(spec)
+        stable, service = self._stable(spec), make_service(spec.rollout, self.kubernetes_conn_id)
+        stays = require_protocol_deployed(spec, service)
         if stable is not None:
-            service = make_service(spec.rollout, self.kubernetes_conn_id)
             require_source_read(spec, lambda: training_configs(store, spec, version), service)
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
@@ -268,14 +268,15 @@ class AdmitReleaseOperator(BaseOperator):
                 landed_at=landed_at,
                 admitted=release_run.admitted,
             )
-            notice = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
-            make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
+            told = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
+            make_outbox(self.bucket, spec, self.aws_conn_id).tell(told)
             record.append(started)
             tell_release(context, spec.model, version, started_text(started.triggered_by, started.reason))
-            asked = {key: value for key, value in dict(params).items() if value is not None}
             # Whole, with every default: what a default was on that day is part of the explanation.
             whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
-            store.write_json(f"{release_run.evidence_prefix}release.json", {"params": asked, **whole})
+            asked = {key: value for key, value in dict(params).items() if value is not None}
+            whole |= {"params": asked, "deployed_otherwise": stays}
+            store.write_json(f"{release_run.evidence_prefix}release.json", whole)
         return release_run.model_dump(mode="json")
 
     def _require_person_after_rollback(

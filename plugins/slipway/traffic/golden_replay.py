@@ -9,7 +9,8 @@ import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,6 +27,7 @@ from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
+from slipway.traffic.golden_requests.grpc_requests import GrpcAsker, unary_body
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,10 @@ _LOOK_UP_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class GoldenRequest:
-    """One golden row as the body of a V2 REST request, with binary tensors, and the outputs that must come back."""
+    """One golden row as the body of a V2 request, and the outputs that must come back.
+
+    :param path: that of the REST call; "" for gRPC.
+    """
 
     path: str
     body: bytes
@@ -148,11 +153,11 @@ class GoldenReplay:
             for side in ((stable, of_stable), (candidate, of_candidate))
         ]
         began = due = time.monotonic()
-        async with _session(self._settings.timeout_s) as session, asyncio.TaskGroup() as group:
+        async with _asking(self._settings.timeout_s) as ask, asyncio.TaskGroup() as group:
             for request, endpoint, tally in itertools.cycle(in_turn):
                 if await _is_set_within(stop, due - time.monotonic()):
                     break
-                group.create_task(_ask(session, endpoint, request, tally))
+                group.create_task(_counted(ask, endpoint, request, tally))
                 # What was missed is not made up for: a burst is not what users send.
                 due = max(due + 1.0 / self._settings.requests_per_s, time.monotonic())
         seconds = time.monotonic() - began
@@ -171,10 +176,11 @@ def load_requests(release_run: ReleaseRun, registry: ModelRegistry) -> list[Gold
         raise _decoupled(release_run)
     golden = load_golden_set(registry, manifest, release_run.spec, configs[release_run.model])
     settings = release_run.spec.rollout.golden_replay
+    make = grpc_request if release_run.spec.rollout.protocol == "grpc" else golden_request
     requests: list[GoldenRequest] = []
     size, largest = 0, 0
     for _, inputs in itertools.islice(golden.batches(1), _ROWS_LIMIT):
-        request = golden_request(release_run.model, manifest.signature, inputs)
+        request = make(release_run.model, manifest.signature, inputs)
         largest = max(largest, len(request.body))
         if len(request.body) <= settings.max_request_bytes and size + len(request.body) <= _BYTES_LIMIT:
             requests.append(request)
@@ -202,20 +208,45 @@ def golden_request(model: str, signature: ModelSignature, inputs: dict[str, np.n
     return GoldenRequest(f"/v2/models/{model}/infer", body, header_length, outputs)
 
 
-def _session(timeout_s: float) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
+def grpc_request(model: str, signature: ModelSignature, inputs: dict[str, np.ndarray]) -> GoldenRequest:
+    """The gRPC request for these inputs; no version, since each revision serves one."""
+    outputs = tuple(spec.name for spec in signature.outputs)
+    return GoldenRequest("", unary_body(model, signature, inputs), None, outputs)
+
+
+Ask = Callable[[Endpoint, GoldenRequest], Awaitable[bool]]
+
+
+@asynccontextmanager
+async def _asking(timeout_s: float) -> AsyncIterator[Ask]:
+    """What sends a request by the protocol that it is for, and says whether its answer is good."""
+    over_grpc = GrpcAsker(timeout_s)
+    async with aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=timeout_s),
         # Rate and time limit bound what is under way at once.
         connector=aiohttp.TCPConnector(limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
-    )
+    ) as session:
+
+        async def ask(endpoint: Endpoint, request: GoldenRequest) -> bool:
+            if not request.path:
+                return await over_grpc.is_answered(endpoint, request.body, request.outputs)
+            return await _is_answered(session, endpoint, request)
+
+        try:
+            yield ask
+        finally:
+            await over_grpc.close()
 
 
-async def _ask(
-    session: aiohttp.ClientSession, endpoint: Endpoint, request: GoldenRequest, tally: Tally
-) -> None:
+async def _counted(ask: Ask, endpoint: Endpoint, request: GoldenRequest, tally: Tally) -> None:
     """Sends one request and counts what came of it."""
     began = time.perf_counter()
+    good = await ask(endpoint, request)
+    tally.add(1000.0 * (time.perf_counter() - began), good)
+
+
+async def _is_answered(session: aiohttp.ClientSession, endpoint: Endpoint, request: GoldenRequest) -> bool:
     try:
         async with session.post(
             endpoint.base_url + request.path,
@@ -224,11 +255,9 @@ async def _ask(
             allow_redirects=False,
         ) as answer:
             body = await _body(answer)
-            latency_ms = 1000.0 * (time.perf_counter() - began)
-            good = answer.status < 400 and _has_outputs(request, body, answer.headers.get(_HEADER_LENGTH))
+            return answer.status < 400 and _has_outputs(request, body, answer.headers.get(_HEADER_LENGTH))
     except (aiohttp.ClientError, OSError):  # a TimeoutError is one of the latter
-        latency_ms, good = 1000.0 * (time.perf_counter() - began), False
-    tally.add(latency_ms, good)
+        return False
 
 
 async def _body(answer: aiohttp.ClientResponse) -> bytes:

@@ -40,6 +40,7 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
+from include.model_release.rollout.servers.knative_features import features_lacking
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
@@ -131,11 +132,21 @@ def _require_permitted(permit: Callable[[], None] | None, send_by_s: float) -> N
 
 
 def _require_possible(hook: KServeHook, action: Create) -> None:
-    """Refuse a first deployment over which no later release could split traffic, before it is made.
+    """Refuse a first deployment that would not come up, or over which no later release could split traffic.
 
-    KServe's own configuration is asked where it may be read; else what is seen later must do.
+    KServe's and Knative's own configurations are asked where they may be read; else what is seen later must do.
     """
-    config = hook.cluster_config() if deployment_mode(action.body) == "Standard" else None
+    is_standard = deployment_mode(action.body) == "Standard"
+    # Most files ask for none of them, and then nobody is asked.
+    may_lack = not is_standard and features_lacking(action.body, {})
+    if may_lack and (lacking := features_lacking(action.body, hook.knative_features())):
+        raise SpecError(
+            f"Knative would refuse the pods of {hook.namespace}/{hook.name}; the InferenceService was not created",
+            expected="a predictor whose fields Knative takes",
+            found=" ".join(lacking),
+            remedy="turn them on, or leave the keys out of the release file",
+        )
+    config = hook.cluster_config() if is_standard else None
     problems = preflight(action.body, config=config)
     if problems:
         raise SpecError(

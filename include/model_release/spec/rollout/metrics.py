@@ -10,6 +10,8 @@ from include.model_release.selectors import check_selector
 from include.model_release.spec.parts import SpecPart
 
 DEFAULT_LOOKBACK_S = 60
+# Query sets that count HTTP statuses alone: to them a gRPC error is an answer with 200.
+BLIND_TO_GRPC = frozenset({"knative", "knative_otel", "envoy_gateway", "triton"})
 DEFAULT_UNANSWERED_AFTER_S = 30.0
 
 
@@ -107,3 +109,8 @@ class Metrics(SpecPart):
                 "old are not even asked for"
             )
         return self
+
+    @property
+    def is_blind_to_grpc(self) -> bool:
+        """Whether nothing counts gRPC errors: a query set that sees none, without selectors of the file's own."""
+        return self.source == "prometheus" and self.queries in BLIND_TO_GRPC and not self.overrides.errors

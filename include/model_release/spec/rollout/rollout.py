@@ -148,3 +148,18 @@ class Rollout(Predictor):
                 "or each replay counts twice; when they do, say so with `golden_replay: {metrics_see_users_only: true}`"
             )
         return self
+
+    @model_validator(mode="after")
+    def _grpc_errors_are_seen(self) -> Self:
+        if self.protocol == "grpc" and self.metrics.is_blind_to_grpc:
+            raise ValueError(
+                f"with `protocol: grpc` the judge would see no errors: `metrics.queries: {self.metrics.queries}` "
+                "counts HTTP statuses, and a gRPC error comes with 200. Use `istio`, `envoy` or `source: scrape`, or "
+                "name selectors that count gRPC statuses under `metrics.overrides.errors`"
+            )
+        if self.protocol == "grpc" and self.streaming.protocol == "generate_stream":
+            raise ValueError(
+                "`streaming.protocol: generate_stream` is HTTP, and with `protocol: grpc` the predictor has no port "
+                "for it; write `streaming: {protocol: grpc}`"
+            )
+        return self

@@ -43,7 +43,7 @@ class KnativeWorker(ServiceWorker):
         """Return the servers that the router shall know."""
         routed = {target.revision for target in self._routed}
         runs = [run for name, run in self.runs.items() if run.phase == "ready" or name in routed]
-        return [Backend(run.name, run.ports.http, run.ports.grpc) for run in runs]
+        return [self.backend(run.name, run.ports) for run in runs]
 
     def ingresses(self) -> list[Ingress]:
         """Return the host names: the service's own and Knative's for the weights, one for each tag.

@@ -59,10 +59,10 @@ class StandardWorker(ServiceWorker):
             if name not in workloads or run is self._run_of(workloads[name]):
                 is_up = name not in workloads or _leads_somewhere(workloads[name])
                 ports = run.ports if is_up else self._unused_ports
-                known[name] = Backend(name, ports.http, ports.grpc)
+                known[name] = self.backend(name, ports)
         for one in self._routed:
             if one.weight != 0 and one.name not in workloads:
-                known[one.name] = Backend(one.name, self._unused_ports.http, self._unused_ports.grpc)
+                known[one.name] = self.backend(one.name, self._unused_ports)
         return list(known.values())
 
     def ingresses(self) -> list[Ingress]:

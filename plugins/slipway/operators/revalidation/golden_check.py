@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from http import HTTPStatus
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,12 +44,11 @@ from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.validation import CustomValidation
 from include.model_release.tensors import differences, signature_from_metadata
 from include.model_release.value_types import UtcTime
-from slipway.hooks.live_server import LiveServerHook, Reply
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.revalidation.golden_asking import GoldenAnswer, LiveServer, ask_each
 from slipway.quality import run_expectations
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
-from slipway.traffic.golden_replay import golden_request
 
 # The first requests open connections and fill caches; they are not measured.
 _WARM_UP = 3
@@ -58,7 +56,6 @@ _MEASURED = 60
 _SEVERAL = 2
 # A request may take this share of its limit by what a single row takes: the server has users' requests as well.
 _SHARE_OF_LIMIT = 0.25
-_HEADER_LENGTH = "inference-header-content-length"
 
 
 class LatencyReference(OperationsDocument):
@@ -81,7 +78,7 @@ class GoldenParts:
     store: ModelStoreHook
     spec: ReleaseSpec
     manifest: Manifest
-    server: LiveServerHook
+    server: LiveServer
 
     def golden(self) -> tuple[GoldenSet, Mapping[str, Any]]:
         """Return the first rows of the version's golden set, and the model's own configuration.
@@ -102,8 +99,12 @@ class GoldenParts:
         config = registry.configs(self.manifest)[self.spec.model]
         return load_golden_set(registry, self.manifest, self.spec, config)
 
+    def ask_each(self, rows: Sequence[Mapping[str, np.ndarray]]) -> list[GoldenAnswer]:
+        """Ask the live servers by the protocol of their users, one request after the other."""
+        return ask_each(self.server, self.spec.model, self.manifest.signature, rows)
+
     def is_decoupled(self) -> bool:
-        """Whether a request may have several responses, which the REST protocol does not give."""
+        """Whether a request may have several responses, which single calls do not give."""
         return is_decoupled(ModelRegistry(self.store).configs(self.manifest).values())
 
     def reference(self, promoted_by: str | None) -> KeptAnswers | None:
@@ -150,10 +151,10 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     golden, config = parts.golden()
     limit = int(config.get("max_batch_size", 0)) or validation.batch_size
     batches = list(golden.batches(_rows_in_time(parts, golden, min(limit, validation.batch_size))))
-    replies = parts.server.post_each([_post(parts, inputs) for _, inputs in batches])
-    refused = [reply for reply in replies if reply.status != 200]
+    replies = parts.ask_each([inputs for _, inputs in batches])
+    refused = [reply.fault for reply in replies if reply.fault]
     if refused:
-        told = f"{len(refused)} of {len(replies)} golden requests were answered with an error: {_shown(refused[0])}"
+        told = f"{len(refused)} of {len(replies)} golden requests were answered with an error: {refused[0]}"
         return differs("answers", told, ["golden requests are answered with an error"], errors=len(refused))
     try:
         answers = joined(
@@ -161,7 +162,7 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
                 answer_of(
                     golden,
                     validation,
-                    {name: _output(reply, name) for name in validation.outputs},
+                    {name: reply.output(name) for name in validation.outputs},
                     rows.stop - rows.start,
                 )
                 for reply, (rows, _) in zip(replies, batches, strict=True)
@@ -180,8 +181,8 @@ def _rows_in_time(parts: GoldenParts, golden: GoldenSet, most: int) -> int:
     """Return how many rows a request may have to be answered within its limit, by how long one row takes alone."""
     if golden.request_rows is not None or most < _SEVERAL:
         return most
-    (reply,) = parts.server.post_each([_post(parts, golden.take([0]))])
-    if reply.status != HTTPStatus.OK:
+    (reply,) = parts.ask_each([golden.take([0])])
+    if reply.fault:
         return most
     fitting = parts.spec.revalidation.timeout_s * _SHARE_OF_LIMIT / max(reply.latency_ms / 1000, 1e-6)
     return int(max(1, min(most, fitting)))
@@ -190,7 +191,7 @@ def _rows_in_time(parts: GoldenParts, golden: GoldenSet, most: int) -> int:
 def _others_changed(
     parts: GoldenParts,
     golden: GoldenSet,
-    replies: Sequence[Reply],
+    replies: Sequence[GoldenAnswer],
     batches: Sequence[tuple[slice, Mapping[str, np.ndarray]]],
     kept: KeptAnswers | None,
 ) -> list[str]:
@@ -203,7 +204,7 @@ def _others_changed(
     for name, then in ({} if kept is None or asked.policy == "off" else kept.others).items():
         now = joined(
             [
-                golden.rows_first(name, _output(reply, name), rows.stop - rows.start)
+                golden.rows_first(name, reply.output(name), rows.stop - rows.start)
                 for reply, (rows, _) in zip(replies, batches, strict=True)
             ]
         )
@@ -284,13 +285,13 @@ def check_latency(parts: GoldenParts, *, now: datetime, run_id: str) -> CheckRes
 def _timed(parts: GoldenParts, golden: GoldenSet) -> dict[str, Any]:
     rows = [inputs for _, inputs in golden.batches(1)]
     asked = [rows[number % len(rows)] for number in range(_WARM_UP + min(_MEASURED, 4 * len(rows)))]
-    replies = parts.server.post_each([_post(parts, inputs) for inputs in asked])[_WARM_UP:]
-    refused = [reply for reply in replies if reply.status != 200]
+    replies = parts.ask_each(asked)[_WARM_UP:]
+    refused = [reply.fault for reply in replies if reply.fault]
     if refused:
         raise UserError(
             "golden requests are answered with an error, so nothing can be timed",
-            expected="HTTP 200",
-            found=_shown(refused[0]),
+            expected="answers without an error",
+            found=refused[0],
             remedy="see the check of the answers",
         )
     taken_ms = sorted(reply.latency_ms for reply in replies)
@@ -299,38 +300,3 @@ def _timed(parts: GoldenParts, golden: GoldenSet) -> dict[str, Any]:
         "p95_ms": taken_ms[min(len(taken_ms) - 1, int(0.95 * len(taken_ms)))],
         "requests": len(taken_ms),
     }
-
-
-def _post(parts: GoldenParts, inputs: dict[str, np.ndarray]) -> tuple[str, bytes, Mapping[str, str]]:
-    request = golden_request(parts.spec.model, parts.manifest.signature, inputs)
-    return request.path, request.body, request.headers
-
-
-def _output(reply: Reply, output: str) -> np.ndarray:
-    """Return one output of an answer.
-
-    :raises ModelInvalidError: the answer has none of that name, or is none.
-    """
-    from tritonclient.http import InferenceServerClient
-    from tritonclient.utils import InferenceServerException
-
-    length = reply.headers.get(_HEADER_LENGTH)
-    try:
-        parsed = InferenceServerClient.parse_response_body(
-            reply.body, header_length=None if length is None else int(length)
-        )
-        found = parsed.as_numpy(output)
-    except (ValueError, KeyError, TypeError, AttributeError, InferenceServerException):
-        found = None
-    if found is None:
-        raise ModelInvalidError(
-            f"the live version's answer has no output {output!r}",
-            expected="the outputs that the manifest names",
-            found="none, or no answer of Triton's",
-            remedy="look at the live server",
-        )
-    return np.asarray(found)
-
-
-def _shown(reply: Reply) -> str:
-    return f"HTTP {reply.status}: {reply.body[:200].decode(errors='replace')}"

@@ -18,6 +18,7 @@ from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import serving_doubt
 from include.model_release.rollout.observation import Observed
 from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.servers.predictor import ServingProtocol
 from slipway.airflow_run import model_lock
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import RETENTION_DAG_ID
@@ -37,6 +38,7 @@ class Live:
     :ivar version: the live version; None: none, or it is not known.
     :ivar url: where users reach it.
     :ivar mark: changes whenever somebody changes what is live.
+    :ivar protocol: by which users ask it.
     :ivar is_foreign: what is live is no published version of this model.
     """
 
@@ -45,6 +47,7 @@ class Live:
     version: int | None = None
     url: str = ""
     mark: str = ""
+    protocol: ServingProtocol = "http"
     is_foreign: bool = False
 
 
@@ -109,7 +112,7 @@ class LiveLook:
             return Live("could_not_check", why)
         if doubt := serving_doubt(observed):
             return Live("could_not_check", f"which version of {name} is live cannot be told: {doubt}")
-        return Live("checked", version=version, url=observed.url, mark=mark)
+        return Live("checked", version=version, url=observed.url, mark=mark, protocol=observed.protocol)
 
     def _own_uri(self, version: int) -> str:
         return repository_paths(self._spec.model, version).storage_uri(self._store.bucket)

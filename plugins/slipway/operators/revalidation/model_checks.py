@@ -17,8 +17,8 @@ from include.model_release.operations.revalidation.report import (
 )
 from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.ingress import IngressHook
-from slipway.hooks.live_server import LiveServerHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.revalidation.golden_asking import LiveServer, live_server
 from slipway.operators.revalidation.golden_check import (
     GoldenParts,
     check_answers,
@@ -89,8 +89,9 @@ class ModelChecks:
         return GoldenParts(self._store, self._spec, manifest, self._server)
 
     @cached_property
-    def _server(self) -> LiveServerHook:
-        return LiveServerHook(IngressHook().endpoint(self._live.url), self._spec.revalidation.timeout_s)
+    def _server(self) -> LiveServer:
+        endpoint = IngressHook().endpoint(self._live.url)
+        return live_server(self._live.protocol, endpoint, self._spec.revalidation.timeout_s)
 
     @cached_property
     def _recorded(self) -> Recorded:

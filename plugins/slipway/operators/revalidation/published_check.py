@@ -16,8 +16,8 @@ from include.model_release.publishing.manifest import Manifest
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.triton_config.ensemble import bundle_config_sha256
 from include.model_release.triton_config.served import comparable, served_differences
-from slipway.hooks.live_server import LiveServerHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.revalidation.golden_asking import LiveServer
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import verify_version
@@ -49,7 +49,7 @@ def check_published(
 
 
 def check_configuration(
-    server: LiveServerHook, registry: ModelRegistry, manifest: Manifest, reads: int
+    server: LiveServer, registry: ModelRegistry, manifest: Manifest, reads: int
 ) -> CheckResult:
     """Ask the live servers for their configuration and hold it against the manifest's hash.
 
@@ -70,7 +70,7 @@ def check_configuration(
 
 
 def _departures(
-    server: LiveServerHook, published: Mapping[str, Mapping[str, Any]], manifest: Manifest
+    server: LiveServer, published: Mapping[str, Mapping[str, Any]], manifest: Manifest
 ) -> list[str]:
     wanted = {name: dict(config) for name, config in published.items()}
     served = {name: comparable(server.config(name), wanted=config) for name, config in wanted.items()}

@@ -7,12 +7,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-import numpy as np
-
-from include.model_release.tensors import TensorSpec
-from slipway.hooks.connection_fields import bracketed
+from slipway.hooks.grpc_live.channel import SERVICE, open_channel
 from slipway.hooks.ingress import Endpoint
 from slipway.traffic.streams.answer import (
     ANSWER_BYTES_LIMIT,
@@ -23,9 +19,9 @@ from slipway.traffic.streams.answer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
-_METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
+_METHOD = f"{SERVICE}/ModelStreamInfer"
 _IS_LAST = "triton_final_response"
 # How long a stream may take to end after its last response.
 _END_LIMIT_S = 1.0
@@ -44,23 +40,8 @@ class GrpcStreams:
         import grpc
         from tritonclient.grpc import service_pb2
 
-        parts = urlsplit(endpoint.base_url)
-        is_tls = parts.scheme == "https"
-        target = f"{bracketed(parts.hostname or '')}:{parts.port or (443 if is_tls else 80)}"
-        options = [
-            ("grpc.default_authority", endpoint.host),
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.max_receive_message_length", ANSWER_BYTES_LIMIT),
-            ("grpc.max_send_message_length", ANSWER_BYTES_LIMIT),
-            ("grpc.max_reconnect_backoff_ms", 1000),
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
         self._outputs, self._timeout_s = tuple(outputs), timeout_s
-        self._channel = (
-            grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(), options)
-            if is_tls
-            else grpc.aio.insecure_channel(target, options)
-        )
+        self._channel = open_channel(endpoint, ANSWER_BYTES_LIMIT)
         self._stream = self._channel.stream_stream(
             _METHOD, response_deserializer=service_pb2.ModelStreamInferResponse.FromString
         )
@@ -128,27 +109,3 @@ class _Reading:
         fault = self.fault or missing_outputs(self._wanted, self._seen, self._responses)
         ended = time.perf_counter() if fault else self._last_at
         return StreamedAnswer(ended - self._began, self._responses, fault)
-
-
-def grpc_body(model: str, inputs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return a request as it goes over the stream; no version, since each revision serves one."""
-    from tritonclient.grpc import service_pb2
-
-    request = service_pb2.ModelInferRequest(model_name=model, id="1")
-    request.parameters["triton_enable_empty_final_response"].bool_param = True
-    for spec in (one for one in inputs if one.name in arrays):
-        values = np.ascontiguousarray(arrays[spec.name])
-        request.inputs.add(name=spec.name, datatype=spec.datatype, shape=values.shape)
-        request.raw_input_contents.append(_raw(spec.datatype, values))
-    return bytes(request.SerializeToString())
-
-
-def _raw(datatype: str, values: np.ndarray) -> bytes:
-    from tritonclient.utils import serialize_byte_tensor, triton_to_np_dtype
-
-    if datatype == "BYTES":
-        serialized = serialize_byte_tensor(values.astype(object))
-        return bytes(serialized.item()) if serialized.size else b""
-    if datatype == "BF16":  # the upper half of a single
-        return (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
-    return values.astype(triton_to_np_dtype(datatype), copy=False).tobytes()

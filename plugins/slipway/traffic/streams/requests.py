@@ -87,8 +87,8 @@ def streamed_golden(
     :raises TransientError: the store is away.
     :raises UserError: there is no such version, or its golden set makes no request that may be streamed.
     """
+    from slipway.traffic.golden_requests.grpc_body import grpc_body
     from slipway.traffic.streams.generate_streams import generate_body
-    from slipway.traffic.streams.grpc_streams import grpc_body
 
     manifest = registry.require(release_run.model, release_run.version)
     config = registry.configs(manifest)[release_run.model]

@@ -96,7 +96,8 @@ class Users:
 def users_of(model: LabModel, requests_per_s: float = 60.0) -> Iterator[Users]:
     """Users who each ask one request over a gRPC stream, through the router."""
     from slipway.hooks.ingress import Endpoint
-    from slipway.traffic.streams.grpc_streams import GrpcStreams, grpc_body
+    from slipway.traffic.golden_requests.grpc_body import grpc_body
+    from slipway.traffic.streams.grpc_streams import GrpcStreams
 
     users, stop = Users(), threading.Event()
     settings = model.lab.settings

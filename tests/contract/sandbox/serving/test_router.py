@@ -14,8 +14,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from slipway.hooks.ingress import Endpoint
 from slipway.metrics.streams_seen import FILTER, streams_counted
+from slipway.traffic.golden_requests.grpc_body import grpc_body
 from slipway.traffic.streams.generate_streams import GenerateStreams, generate_body
-from slipway.traffic.streams.grpc_streams import GrpcStreams, grpc_body
+from slipway.traffic.streams.grpc_streams import GrpcStreams
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError
 from include.model_release.metrics.queries import QUERY_SETS

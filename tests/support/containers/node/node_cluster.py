@@ -17,10 +17,11 @@ from tests.support.conformance.api import Api
 from tests.support.conformance.build import ETCD, KUBE, NODE, BuildError, build
 from tests.support.conformance.control_plane import ControlPlane, programs_of, start_control_plane
 from tests.support.conformance.processes import Processes
+from tests.support.conformance.scheduling.scheduler import start_scheduler
 from tests.support.containers.engine import Engine, NoEngineError
 from tests.support.containers.node.enclosure import enclosure
 from tests.support.containers.node.relay import Relay
-from tests.support.containers.node.worker import CNI_PLUGINS, Worker, start_scheduler
+from tests.support.containers.node.worker import CNI_PLUGINS, Worker
 
 PROGRAMS = ("containerd", "ctr", "runc", "catatonit", "ip", "nsenter", "setpriv", "unshare")
 LOGS = "logs"

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import yaml
 
-from include.sandbox.host.ports import LOOPBACK, free_port
-from tests.support.conformance.api import Api
 from tests.support.conformance.control_plane import ADMIN, ControlPlane
 from tests.support.conformance.processes import Processes
 from tests.support.containers.engine import Engine
@@ -184,25 +182,6 @@ oom_score = 0
             # What a volume holds is looked at each minute by default.
             "volumeStatsAggPeriod": "5s",
         }
-
-
-def start_scheduler(program: Path, processes: Processes, plane: ControlPlane) -> None:
-    """Start the scheduler, which binds pods to the node."""
-    port, kubeconfig, files = free_port(), plane.kubeconfig(ADMIN), plane.certificates
-    there = Api(f"https://{LOOPBACK}:{port}", plane.tokens[ADMIN], files.authority)
-    processes.start(
-        "kube-scheduler",
-        program,
-        f"--kubeconfig={kubeconfig}",
-        f"--authentication-kubeconfig={kubeconfig}",
-        f"--authorization-kubeconfig={kubeconfig}",
-        "--leader-elect=false",
-        f"--secure-port={port}",
-        f"--bind-address={LOOPBACK}",
-        f"--tls-cert-file={files.certificate}",
-        f"--tls-private-key-file={files.key}",
-        ready=lambda: there.ask("GET", "/healthz").code == 200,
-    )
 
 
 def _network() -> dict[str, object]:

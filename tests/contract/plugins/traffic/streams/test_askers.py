@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from slipway.hooks.ingress import Endpoint
+from slipway.traffic.golden_requests.grpc_body import grpc_body
 from slipway.traffic.streams.answer import StreamAsker, StreamedAnswer
 from slipway.traffic.streams.generate_streams import GenerateStreams, generate_body
-from slipway.traffic.streams.grpc_streams import GrpcStreams, grpc_body
+from slipway.traffic.streams.grpc_streams import GrpcStreams
 
 from include.model_release.tensors import TensorSpec
 from include.sandbox.services.triton import TritonPorts, TritonServer

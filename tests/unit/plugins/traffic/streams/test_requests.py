@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
+from slipway.traffic.golden_requests.grpc_body import grpc_body
 from slipway.traffic.streams.generate_streams import generate_body
-from slipway.traffic.streams.grpc_streams import grpc_body
 from slipway.traffic.streams.requests import stream_need, streamed_golden
 from tritonclient.grpc import service_pb2
 
