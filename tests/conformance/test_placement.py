@@ -13,6 +13,7 @@ from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.release_run import ReleaseRun
 
 from include.model_release.rollout.next_action import Done
+from include.model_release.rollout.servers.served import served_protocol
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 from tests.support.conformance.api import Object
 from tests.support.conformance.build import KUBE, build
@@ -173,8 +174,7 @@ def test_a_model_that_is_asked_by_grpc_is_admitted_with_one_port_for_it(made: Ro
     text = "model: digits\nsource: {format: onnx}\nrollout: {namespace: %s, deployment_mode: %s, protocol: grpc}\n"
     made.spec = parse_release_spec(text % (made.namespace, mode), "a file")
     assert isinstance(made.first().action, Done)
-    observed = made.observed()
-    assert observed.protocol == "grpc"
+    assert served_protocol(made.observed().predictor) == "grpc"
     if mode == "Knative":
         (service,) = made.objects("/apis/serving.knative.dev/v1/services")
         (container,) = service["spec"]["template"]["spec"]["containers"]

@@ -175,5 +175,6 @@ def common_facts(isvc: Mapping[str, Any]) -> dict[str, Any]:
         "url": text(status.get("url")) or None,
         "deployment_mode": deployment_mode(isvc) or None,
         "deleting": "deletionTimestamp" in metadata,
+        "predictor": mapping(mapping(isvc.get("spec")).get("predictor")),
         "transformer": transformer_digest(isvc),
     }

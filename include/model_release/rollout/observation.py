@@ -62,7 +62,6 @@ from include.model_release.rollout.knative_view import (
 )
 from include.model_release.rollout.pods.starting import StartingPod
 from include.model_release.rollout.preflight import preflight
-from include.model_release.rollout.servers.served import served_protocol
 from include.model_release.rollout.standard_notes import leads_nobody_to, notes_of, own_urls
 from include.model_release.rollout.standard_view import (
     StandardView,
@@ -102,6 +101,7 @@ class Observed:
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
     it was read, and `revisions` what revisions serve, of those that were read; `unseen` is why either was not.
+    `predictor` is the spec's, as it is.
     `restored_at` is the generation in which a rollback named the good version, "" where none did; `named_by` is who
     changed the storageUri last, "" where the API server does not tell. `unreadable` names what of the canary in the
     spec is of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing
@@ -130,7 +130,7 @@ class Observed:
     url: str | None = None
     uid: str = ""
     deployment_mode: str | None = None
-    protocol: Literal["http", "grpc"] = "http"
+    predictor: Mapping[str, Any] = field(default_factory=dict)
     deleting: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     obstacles: tuple[str, ...] = ()
@@ -337,7 +337,6 @@ def observe(
     view = knative_view(status, component, percent(told_percent))
     return Observed(
         **common_facts(isvc),
-        protocol=served_protocol(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
         canary_percent=percent(told_percent),
         latest_created=text(component.get("latestCreatedRevision")),
@@ -379,7 +378,6 @@ def _observe_standard(
     is_up = view.predictor_ready if own is None else candidate_is_up
     return Observed(
         **common_facts(isvc),
-        protocol=served_protocol(isvc),
         storage_uri=view.stable_uri if own is None else own.storage_uri,
         canary_percent=None if own is None else own.percent,
         latest_created=latest,

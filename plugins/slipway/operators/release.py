@@ -240,9 +240,9 @@ class AdmitReleaseOperator(BaseOperator):
         require_not_rejected(state := record.state() if record.started() else None)
         if state is not None:
             record.require_own(getattr(context.get("dag_run"), "run_after", None))
-        stable, service = self._stable(spec), make_service(spec.rollout, self.kubernetes_conn_id)
-        stays = require_protocol_deployed(spec, service)
+        stable = self._stable(spec)
         if stable is not None:
+            service = make_service(spec.rollout, self.kubernetes_conn_id)
             require_source_read(spec, lambda: training_configs(store, spec, version), service)
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
@@ -275,8 +275,7 @@ class AdmitReleaseOperator(BaseOperator):
             # Whole, with every default: what a default was on that day is part of the explanation.
             whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
             asked = {key: value for key, value in dict(params).items() if value is not None}
-            whole |= {"params": asked, "deployed_otherwise": stays}
-            store.write_json(f"{release_run.evidence_prefix}release.json", whole)
+            store.write_json(f"{release_run.evidence_prefix}release.json", {"params": asked, **whole})
         return release_run.model_dump(mode="json")
 
     def _require_person_after_rollback(
@@ -296,6 +295,7 @@ class AdmitReleaseOperator(BaseOperator):
         observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
         if observed is None or not observed.latest_rolledout:
             return None
+        require_protocol_deployed(spec, observed)
         uri = observed.stable_uri
         return StableVersion(version=parse_storage_uri(uri)[1], storage_uri=uri)
 

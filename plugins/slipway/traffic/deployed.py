@@ -6,36 +6,32 @@ import logging
 
 from include.model_release.errors import UserError
 from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.servers.deployed import deployed_otherwise
 from include.model_release.rollout.servers.served import served_protocol
 from include.model_release.spec.release_file import ReleaseSpec
-from slipway.hooks.inference_service import KServeHook
 
 log = logging.getLogger(__name__)
 
 
-def require_protocol_deployed(spec: ReleaseSpec, service: KServeHook) -> tuple[str, ...]:
-    """Return, and log, in words where what is deployed is not what the release file says of its servers.
+def require_protocol_deployed(spec: ReleaseSpec, observed: Observed) -> None:
+    """Log in words where what is deployed is not what the release file says of its servers.
 
     That stays as it is, for a release changes the model alone.
 
     :raises UserError: users ask what is deployed by another protocol than the release file says; then golden requests
         would meet no port, and say that a good version answers nothing.
-    :raises ClusterUnavailableError: it could not be read.
     """
-    isvc = service.get()
-    if isvc is None:
-        return ()
-    found, asked = served_protocol(isvc), spec.rollout.protocol
+    found, asked = served_protocol(observed.predictor), spec.rollout.protocol
+    name = f"{observed.namespace}/{observed.name}"
     if found != asked:
         raise UserError(
-            f"{service.namespace}/{service.name} is not asked by the protocol of the release file",
+            f"{name} is not asked by the protocol of the release file",
             expected=f"`rollout.protocol: {asked}`",
             found=f"{found}, by the `protocolVersion` and the ports of its predictor's model",
             remedy=f"write `rollout.protocol: {found}`; to change the protocol of a live model, deploy it under "
             "another name (`rollout.inference_service`), since its clients must change too",
         )
-    differences = deployed_otherwise(inference_service_manifest(spec, ""), isvc)
-    for one in differences:
-        log.warning("%s/%s stays as it is: %s", service.namespace, service.name, one)
-    return differences
+    wanted = inference_service_manifest(spec, "")
+    for one in deployed_otherwise(wanted, observed.predictor, observed.dialect):
+        log.warning("%s stays as it is: %s", name, one)

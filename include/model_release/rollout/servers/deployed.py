@@ -31,20 +31,21 @@ _PREDICTOR = {
 _MODEL = {"runtime": "runtime", "runtimeVersion": "runtime_version"}
 
 
-def deployed_otherwise(wanted: Mapping[str, Any], isvc: Mapping[str, Any]) -> tuple[str, ...]:
+def deployed_otherwise(wanted: Mapping[str, Any], predictor: Mapping[str, Any], mode: str) -> tuple[str, ...]:
     """Return in words where what is deployed is not what the release file would deploy; () where it is.
 
     :param wanted: the manifest of a first deployment by the release file.
-    :param isvc: the InferenceService as the API has it, without a canary.
+    :param predictor: that of the InferenceService as the API has it, without a canary.
+    :param mode: its deployment mode.
     """
-    return tuple(_differences(wanted, isvc))
+    return tuple(_differences(wanted, predictor, mode))
 
 
-def _differences(wanted: Mapping[str, Any], isvc: Mapping[str, Any]) -> Iterator[str]:
-    mode, asked_mode = deployment_mode(isvc) or "Knative", deployment_mode(wanted) or "Knative"
+def _differences(wanted: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Iterator[str]:
+    asked_mode = deployment_mode(wanted) or "Knative"
     if mode != asked_mode:
         yield f"`deployment_mode` is {mode}, in the release file {asked_mode}"
-    asked, found = (_predictor(one) for one in (wanted, isvc))
+    asked = mapping(mapping(wanted.get("spec")).get("predictor"))
     for field, key in _PREDICTOR.items():
         if not _same(asked.get(field), found.get(field)):
             yield _told(key, found.get(field), asked.get(field))
@@ -57,10 +58,6 @@ def _differences(wanted: Mapping[str, Any], isvc: Mapping[str, Any]) -> Iterator
         for name in sorted({*ours, *theirs}):
             if not _same(ours.get(name), theirs.get(name)):
                 yield _told(f"resources ({kind}, {name})", theirs.get(name), ours.get(name))
-
-
-def _predictor(isvc: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(mapping(isvc.get("spec")).get("predictor"))
 
 
 def _same(asked: Any, found: Any) -> bool:

@@ -11,12 +11,11 @@ H2C = "h2c"
 _GRPC_VERSIONS = ("grpc-v1", "grpc-v2")
 
 
-def served_protocol(isvc: Mapping[str, Any]) -> Literal["http", "grpc"]:
+def served_protocol(predictor: Mapping[str, Any]) -> Literal["http", "grpc"]:
     """Return by which protocol users ask what is deployed: gRPC where its version or its port says so."""
-    model = mapping(mapping(mapping(isvc.get("spec")).get("predictor")).get("model"))
+    model = mapping(predictor.get("model"))
     ports = model.get("ports")
-    named = [mapping(port).get("name") for port in ports] if isinstance(ports, list) else []
-    is_grpc = model.get("protocolVersion") in _GRPC_VERSIONS or any(
-        str(name or "") == H2C or str(name or "").startswith("grpc") for name in named
-    )
-    return "grpc" if is_grpc else "http"
+    named = [str(mapping(port).get("name") or "") for port in ports] if isinstance(ports, list) else []
+    if model.get("protocolVersion") in _GRPC_VERSIONS or any("grpc" in one or H2C in one for one in named):
+        return "grpc"
+    return "http"

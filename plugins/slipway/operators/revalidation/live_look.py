@@ -17,6 +17,7 @@ from include.model_release.record.kinds import Promoted
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import serving_doubt
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.servers.served import served_protocol
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.servers.predictor import ServingProtocol
 from slipway.airflow_run import model_lock
@@ -112,7 +113,13 @@ class LiveLook:
             return Live("could_not_check", why)
         if doubt := serving_doubt(observed):
             return Live("could_not_check", f"which version of {name} is live cannot be told: {doubt}")
-        return Live("checked", version=version, url=observed.url, mark=mark, protocol=observed.protocol)
+        return Live(
+            "checked",
+            version=version,
+            url=observed.url,
+            mark=mark,
+            protocol=served_protocol(observed.predictor),
+        )
 
     def _own_uri(self, version: int) -> str:
         return repository_paths(self._spec.model, version).storage_uri(self._store.bucket)

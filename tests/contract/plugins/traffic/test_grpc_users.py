@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,6 +17,7 @@ from slipway.traffic import golden_replay
 from slipway.traffic.deployed import require_protocol_deployed
 from slipway.traffic.golden_replay import GoldenReplay, grpc_request
 from slipway.traffic.golden_requests.grpc_requests import output_of, unary_body
+from slipway.traffic.reconciler import observe_service
 
 from include.model_release.errors import ServerUnavailableError, UserError
 from include.model_release.rollout.next_action import FirstDeploy, Promote, ShowCandidate, StartCanary
@@ -121,12 +122,15 @@ async def test_a_revision_that_does_not_answer_grpc_is_an_error(serving_stack: S
     assert reply.fault
 
 
-async def test_a_release_is_refused_whose_file_names_another_protocol(serving_stack: ServingStack) -> None:
-    """What is deployed tells which it is; a file that agrees is told what else stays as it is."""
+async def test_a_release_is_refused_whose_file_names_another_protocol(
+    serving_stack: ServingStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is deployed tells which it is; for a file that agrees the log names what else stays as it is."""
     await serving_stack.reach(first("Knative"))
-    http: Any = parse_release_spec(FILE.replace("PROTOCOL", "http"), "table.yaml")
+    observed = await asyncio.to_thread(observe_service, serving_stack.hook)
+    assert observed is not None
+    http = parse_release_spec(FILE.replace("PROTOCOL", "http"), "table.yaml")
     with pytest.raises(UserError, match=r"rollout\.protocol: grpc"):
-        await asyncio.to_thread(require_protocol_deployed, http, serving_stack.hook)
-    grpc = parse_release_spec(FILE.replace("PROTOCOL", "grpc"), "table.yaml")
-    told = await asyncio.to_thread(require_protocol_deployed, grpc, serving_stack.hook)
-    assert "`service_account` is not set, in the release file slipway-models" in told
+        require_protocol_deployed(http, observed)
+    require_protocol_deployed(parse_release_spec(FILE.replace("PROTOCOL", "grpc"), "table.yaml"), observed)
+    assert "`service_account` is not set, in the release file slipway-models" in caplog.text

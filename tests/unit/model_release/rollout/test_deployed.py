@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.rollout.observation import observe
 from include.model_release.rollout.servers.deployed import deployed_otherwise
 from include.model_release.rollout.servers.served import served_protocol
 from include.model_release.spec.release_file import parse_release_spec
@@ -20,6 +21,10 @@ def wanted(rollout: str = "") -> dict[str, Any]:
     return inference_service_manifest(parse_release_spec(text, "yolo.yaml"), URI)
 
 
+def told(file: dict[str, Any], isvc: dict[str, Any]) -> tuple[str, ...]:
+    return deployed_otherwise(file, isvc["spec"]["predictor"], "Knative")
+
+
 def test_what_is_deployed_as_the_file_says_is_not_told() -> None:
     """The API server writes quantities in its own way and adds fields; the model is the release's to change."""
     live = copy.deepcopy(wanted())
@@ -27,11 +32,11 @@ def test_what_is_deployed_as_the_file_says_is_not_told() -> None:
     live["spec"]["predictor"]["model"]["resources"]["limits"]["memory"] = "1Gi"
     live["spec"]["predictor"]["model"]["resources"]["requests"] = {"cpu": "1000m", "memory": "1Gi"}
     live["spec"]["predictor"]["containerConcurrency"] = 4
-    assert deployed_otherwise(wanted(), live) == ()
+    assert told(wanted(), live) == ()
 
 
 @pytest.mark.parametrize(
-    ("rollout", "told"),
+    ("rollout", "expected"),
     [
         ("node_selector: {gpu: l4}", '`node_selector` is not set, in the release file {"gpu": "l4"}'),
         ("max_replicas: 4", "`max_replicas` is not set, in the release file 4"),
@@ -39,9 +44,9 @@ def test_what_is_deployed_as_the_file_says_is_not_told() -> None:
         ("deployment_mode: Standard", "`deployment_mode` is Knative, in the release file Standard"),
     ],
 )
-def test_what_the_file_says_and_is_not_deployed_is_told(rollout: str, told: str) -> None:
+def test_what_the_file_says_and_is_not_deployed_is_told(rollout: str, expected: str) -> None:
     """With the file's own key, what is there, and what the file says."""
-    assert told in deployed_otherwise(wanted(rollout), wanted())
+    assert expected in told(wanted(rollout), wanted())
 
 
 def test_what_a_person_has_set_is_told_too() -> None:
@@ -49,16 +54,17 @@ def test_what_a_person_has_set_is_told_too() -> None:
     live = wanted()
     live["spec"]["predictor"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
     live["spec"]["predictor"]["model"]["resources"]["limits"]["nvidia.com/gpu"] = "1"
-    told = deployed_otherwise(wanted(), live)
-    assert '`tolerations` is [{"key": "gpu", "operator": "Exists"}], in the release file not set' in told
-    assert "`resources (limits, nvidia.com/gpu)` is 1, in the release file not set" in told
+    found = told(wanted(), live)
+    assert '`tolerations` is [{"key": "gpu", "operator": "Exists"}], in the release file not set' in found
+    assert "`resources (limits, nvidia.com/gpu)` is 1, in the release file not set" in found
 
 
 @pytest.mark.parametrize("hostile", [None, [], "x", {"predictor": 3}, {"predictor": {"model": [1]}}])
 def test_an_object_of_another_form_is_told_and_no_crash(hostile: Any) -> None:
     """Whatever somebody has written there."""
-    assert deployed_otherwise(wanted(), {"spec": hostile})
-    assert served_protocol({"spec": hostile}) == "http"
+    predictor = observe({"spec": hostile}).predictor
+    assert deployed_otherwise(wanted(), predictor, "Knative")
+    assert served_protocol(predictor) == "http"
 
 
 @pytest.mark.parametrize(
@@ -75,4 +81,4 @@ def test_an_object_of_another_form_is_told_and_no_crash(hostile: Any) -> None:
 )
 def test_the_protocol_of_what_is_deployed_is_seen(model: dict[str, Any], protocol: str) -> None:
     """By its version, or by the name of its port, as Knative and KServe know it."""
-    assert served_protocol({"spec": {"predictor": {"model": model}}}) == protocol
+    assert served_protocol({"model": model}) == protocol
