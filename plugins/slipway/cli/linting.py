@@ -83,7 +83,7 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
             askable = lint_askable(spec, model, golden)
         except SlipwayError as error:
             return Linted(path, spec.model, warnings=warnings, error=error)
-    steps, notes = len(spec.rollout.steps), tuple(_blind_spots(spec))
+    steps, notes = len(spec.rollout.steps), (*_blind_spots(spec), *_switches(spec))
     return Linted(path, spec.model, steps, warnings, askable=askable, notes=notes)
 
 
@@ -97,3 +97,13 @@ def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
         yield f"the canary's metrics source ({source}) does not see: {', '.join(sees.unseen)}"
     if sees.unsure:
         yield f"whether it sees these depends on your own selectors: {', '.join(sees.unsure)}"
+
+
+def _switches(spec: ReleaseSpec) -> Iterator[str]:
+    """Say which of Knative's switches a first deployment needs."""
+    from include.model_release.rollout.inference_service import inference_service_manifest
+    from include.model_release.rollout.servers.knative_features import CONFIG_MAP, features_needed
+
+    needed = features_needed(inference_service_manifest(spec, ""))
+    if spec.rollout.deployment_mode == "Knative" and needed:
+        yield f"in Knative mode the predictor needs, in the ConfigMap {'/'.join(CONFIG_MAP)}: {', '.join(needed)}"

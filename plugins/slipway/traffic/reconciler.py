@@ -40,7 +40,7 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
-from include.model_release.rollout.servers.knative_features import features_lacking
+from include.model_release.rollout.servers.knative_features import features_lacking, features_needed
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
@@ -138,7 +138,7 @@ def _require_possible(hook: KServeHook, action: Create) -> None:
     """
     is_standard = deployment_mode(action.body) == "Standard"
     # Most files ask for none of them, and then nobody is asked.
-    may_lack = not is_standard and features_lacking(action.body, {})
+    may_lack = not is_standard and features_needed(action.body)
     if may_lack and (lacking := features_lacking(action.body, hook.knative_features())):
         raise SpecError(
             f"Knative would refuse the pods of {hook.namespace}/{hook.name}; the InferenceService was not created",

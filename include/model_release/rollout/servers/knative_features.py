@@ -23,6 +23,12 @@ _FEATURES = {
 _ON = frozenset({"enabled", "allowed"})
 
 
+def features_needed(isvc: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the switches that must be on for an InferenceService, as the ConfigMap has them."""
+    predictor = mapping(mapping(isvc.get("spec")).get("predictor"))
+    return tuple(f"{feature}: enabled" for field, (feature, _) in _FEATURES.items() if predictor.get(field))
+
+
 def features_lacking(isvc: Mapping[str, Any], config: Mapping[str, str] | None) -> tuple[str, ...]:
     """Return why Knative would refuse the pods of an InferenceService, each with what to do; () where it would not.
 

@@ -239,6 +239,18 @@ def test_lint_says_what_the_metrics_source_does_not_see(call: Call, home: Path) 
     assert len(found["notes"]) == 1
 
 
+def test_lint_names_the_switches_that_knative_needs(call: Call, home: Path) -> None:
+    """Fields of a pod that are off by default there; in Standard mode nothing has to be turned on."""
+    text = "model: pets\nsource: {format: onnx}\nrollout: {node_selector: {gpu: l4}, deployment_mode: %s}\n"
+    (home / "pets.yaml").write_text(text % "Knative")
+    assert (
+        "knative-serving/config-features: kubernetes.podspec-nodeselector: enabled"
+        in call("lint", "pets.yaml").out
+    )
+    (home / "pets.yaml").write_text(text % "Standard")
+    assert "config-features" not in call("lint", "pets.yaml").out
+
+
 def test_lint_holds_the_files_name_against_its_model(call: Call, home: Path) -> None:
     """A release file under another model's name is found by nobody."""
     (home / "pets.yaml").write_text("model: birds\nsource: {format: onnx}\n")
