@@ -44,6 +44,7 @@ from slipway_pod.program.arguments import http_url, new_parser, not_negative, po
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
 from slipway_pod.program.software import tool_versions
+from slipway_pod.program.stopping import run_until_stopped
 from slipway_pod.storage.s3 import Store
 
 if TYPE_CHECKING:
@@ -385,7 +386,7 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
 
     def work(_: Store, result: dict[str, Any]) -> None:
-        asyncio.run(listen_and_compare(options, result))
+        run_until_stopped(listen_and_compare(options, result))
         counts = result["counts"]
         told = ("compared", "differ", "candidate_failed")
         say("compare", ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in told))

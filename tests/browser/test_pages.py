@@ -21,7 +21,7 @@ PAGES = ("/", "/models/digits", "/models/digits/diff/2/4", "/calendar", "/audit"
 def known(visit: Visitor) -> None:
     """Wait until the read model has made its documents, which it does while the first page is shown."""
     page = visit().go("/")
-    expect(page.get_by_role("row", name="text-embed")).to_contain_text("inputs", timeout=60_000)
+    expect(page.get_by_role("row", name="text-embed")).to_contain_text("inputs")
 
 
 def test_a_stranger_signs_in_and_is_back_at_the_page(visit: Visitor) -> None:
@@ -85,7 +85,7 @@ def test_the_overview_brings_itself_up_to_date(visit: Visitor, filled_site: Airf
         store = ModelStoreHook(filled_site.bucket, conn_id)
         store.write_once(key, content)
         ViewWriter(store).bring_up_to_date("churn")
-    expect(row).to_contain_text("frozen", timeout=60_000)
+    expect(row).to_contain_text("frozen")
     expect(row.get_by_role("link", name="churn")).to_be_focused()
 
 

@@ -16,8 +16,6 @@ from tests.support.web.browser import Visitor
 from tests.support.web.live_canary import LiveCanary
 from tests.support.web.workflows import runs_of
 
-SOON_MS = 30_000
-
 
 def _canary(records: ModelStoreHook, model: str, version: int = 3) -> LiveCanary:
     """Return a canary at its first step, of a model that has two versions."""
@@ -33,7 +31,7 @@ def _canary(records: ModelStoreHook, model: str, version: int = 3) -> LiveCanary
 
 
 def _open(page: Page) -> None:
-    expect(page.locator("#part-figures")).to_be_visible(timeout=SOON_MS)
+    expect(page.locator("#part-figures")).to_be_visible()
 
 
 def test_the_page_follows_the_canary_to_its_end(come_in: Visitor, records: ModelStoreHook) -> None:
@@ -47,7 +45,7 @@ def test_the_page_follows_the_canary_to_its_end(come_in: Visitor, records: Model
     exposed = page.locator("#part-figures").inner_text()
 
     canary.watch(8).end_step().step().watch(3, candidate_errors=0.05, slower=1.5).write_live().publish()
-    expect(page.locator('.steps [aria-current="step"]')).to_contain_text("20 %", timeout=SOON_MS)
+    expect(page.locator('.steps [aria-current="step"]')).to_contain_text("20 %")
     expect(page.locator("#verdict")).to_contain_text("20 % of the users")
     assert page.locator("#part-figures").inner_text() != exposed
     expect(page.locator("#voice")).to_contain_text("20 % of the users")
@@ -56,9 +54,9 @@ def test_the_page_follows_the_canary_to_its_end(come_in: Visitor, records: Model
     canary.write_live(decision="roll_back").end_step("fail").roll_back(
         "errors rose from 0.4 % to 5 %"
     ).publish()
-    expect(page.locator("#verdict")).to_have_text("Version 3 was rolled back by the judge.", timeout=SOON_MS)
+    expect(page.locator("#verdict")).to_have_text("Version 3 was rolled back by the judge.")
     expect(page.locator(".why-so")).to_contain_text("errors rose from 0.4 % to 5 %")
-    expect(page.get_by_role("link", name="The canary, window by window")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_role("link", name="The canary, window by window")).to_be_visible()
     assert page.evaluate("window.kept")
     expect(page.locator("#release[data-pulse]")).to_have_count(0)
 
@@ -87,7 +85,7 @@ def test_a_roll_back_is_three_clicks_from_the_overview(
     _canary(records, "search-ranker")
     page = come_in("operator").go("/")
     row = page.get_by_role("row", name="search-ranker")
-    expect(row).to_contain_text("canary", timeout=SOON_MS)
+    expect(row).to_contain_text("canary")
     row.locator(".flight").get_by_role("link", name="v3").click()
     page.get_by_role("button", name="Roll back", exact=True).click()
     dialog = page.get_by_role("dialog")
@@ -203,10 +201,10 @@ def test_a_server_that_does_not_answer_makes_the_page_say_since_when(
     expect(note).to_be_hidden()
     os.kill(workflow_site.pid, signal.SIGSTOP)
     try:
-        expect(note).to_be_visible(timeout=SOON_MS)
+        expect(note).to_be_visible()
         expect(note).to_contain_text("The server has not answered since")
     finally:
         os.kill(workflow_site.pid, signal.SIGCONT)
     canary.watch(8).end_step().step().watch(1).write_live().publish()
-    expect(note).to_be_hidden(timeout=SOON_MS)
-    expect(page.locator("#verdict")).to_contain_text("20 % of the users", timeout=SOON_MS)
+    expect(note).to_be_hidden()
+    expect(page.locator("#verdict")).to_contain_text("20 % of the users")

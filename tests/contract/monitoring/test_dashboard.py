@@ -94,7 +94,7 @@ def test_prometheus_loads_the_rules_and_evaluates_them(prometheus: Prometheus) -
     def loaded() -> list[dict[str, Any]]:
         return [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
 
-    wait_until(lambda: all(rule["health"] == "ok" for rule in loaded()), "the rules to be evaluated", 60)
+    wait_until(lambda: all(rule["health"] == "ok" for rule in loaded()), "the rules to be evaluated")
     assert len(loaded()) == len(rules())
     prometheus.wait_for_series('slipway:live_version_age_seconds{model="digits"}')
 

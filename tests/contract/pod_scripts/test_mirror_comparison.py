@@ -27,7 +27,7 @@ from tests.support.serving.clients import HOST, ask_grpc, ask_http, body_of, grp
 from tests.support.serving.envoy import Envoy, running_envoy
 from tests.support.serving.tables import DOUBLE, FAILING, OTHER, running_tables
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio]
 
 SCRIPT = "mirror_comparison.py"
 STABLE, CANDIDATE = "table-predictor-00001", "table-predictor-00002"
@@ -62,7 +62,7 @@ class Comparer:
     store: ObjectStore
     prefix: str
 
-    async def ended(self, limit_s: float = 60.0) -> int:
+    async def ended(self, limit_s: float = 120.0) -> int:
         """Its exit code, once it has ended."""
         return await asyncio.to_thread(self.process.wait, limit_s)
 
@@ -95,13 +95,13 @@ class Stage:
             *("--stable-url", url, "--stable-host", STABLE_HOST),
             *("--candidate-url", url, "--candidate-host", CANDIDATE_HOST),
             *("--port", str(self.mirror.http_port), "--grpc-port", str(self.mirror.grpc_port)),
-            *("--class-output", "y", "--timeout-s", "45"),
+            *("--class-output", "y", "--timeout-s", "100"),
             *("--destination", self.store.url(self.prefix), *more),
         ]
         process = started(argv, self.pod.environment())
         try:
             assert process.stdout is not None
-            line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 30)
+            line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 90)
             assert line.startswith("listen:"), line
             yield Comparer(process, self.store, self.prefix)
         finally:
@@ -235,7 +235,7 @@ async def test_what_is_no_question_to_this_model_is_ignored(setting: Any) -> Non
 
     def post(port: int) -> None:
         for path, body, headers in bodies:
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
                 lines = [f"POST {path} HTTP/1.1", f"Host: {HOST}", f"Content-Length: {len(body)}"]
                 lines += [f"{name}: {value}" for name, value in headers.items()]
                 connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode() + body)
@@ -254,7 +254,7 @@ async def test_what_is_no_question_to_this_model_is_ignored(setting: Any) -> Non
 
 async def test_time_is_up_with_too_few(setting: Any) -> None:
     """Without enough requests it ends at its limit, in good order, and tells what it has."""
-    async with setting("stable") as stage, stage.comparing(1000, "--timeout-s", "6") as comparer:
+    async with setting("stable") as stage, stage.comparing(1000, "--timeout-s", "15") as comparer:
         assert await stage.ask([1.0] * 3) == [2.0] * 3
         report = await comparer.report()
     assert report["ended"] == "time"
@@ -287,7 +287,7 @@ def post_once(url: str) -> None:
         f"POST /{path} HTTP/1.1\r\nHost: {name}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     try:
-        with socket.create_connection((name, int(port)), timeout=10) as connection:
+        with socket.create_connection((name, int(port)), timeout=60) as connection:
             connection.sendall(head.encode() + body)
             connection.recv(1024)
     except OSError:
@@ -323,5 +323,5 @@ async def test_ended_from_outside_it_leaves_no_result(setting: Any, store: Objec
     async with setting("stable") as stage, stage.comparing(1000) as comparer:
         assert await stage.ask([1.0]) == [2.0]
         comparer.process.send_signal(signal.SIGTERM)
-        assert await comparer.ended(15) == 128 + signal.SIGTERM
+        assert await comparer.ended() == 128 + signal.SIGTERM
     assert "result.json" not in store.keys(comparer.prefix)

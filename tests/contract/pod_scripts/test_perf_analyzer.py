@@ -168,21 +168,21 @@ def test_sigterm_takes_the_load_generator_along(
     with subprocess.Popen(command, env=perf_pod.environment(), stdout=subprocess.DEVNULL) as pod:
         children = wait_for_children(pod, "perf_analyzer")
         pod.send_signal(signal.SIGTERM)
-        assert pod.wait(30) == 128 + signal.SIGTERM
-    _, alive = psutil.wait_procs(children, timeout=10)
+        assert pod.wait(120) == 128 + signal.SIGTERM
+    _, alive = psutil.wait_procs(children, timeout=90)
     assert not alive
 
 
 def wait_for_children(pod: subprocess.Popen[bytes], name: str) -> list[psutil.Process]:
-    """Waits until the pod has a child that runs the program, at most 30 s."""
+    """Waits until the pod has a child that runs the program, at most 90 s."""
     parent = psutil.Process(pod.pid)
-    for _ in range(300):
+    for _ in range(900):
         found = [child for child in parent.children(recursive=True) if Path(child.exe()).name == name]
         if found:
             return found
         with pytest.raises(subprocess.TimeoutExpired):
             pod.wait(0.1)
-    raise AssertionError(f"no {name} within 30 s")
+    raise AssertionError(f"no {name} within 90 s")
 
 
 def test_usage(perf_pod: Pod, golden: str, prefix: str) -> None:

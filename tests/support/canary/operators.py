@@ -51,7 +51,7 @@ def lead_users(service: ServiceDouble, release_run: ReleaseRun, store: ModelStor
             weight=weight, storage_uri=release_run.storage_uri, stable_storage_uri=stable_uri(release_run)
         )
     )
-    reconcile(service, StartCanary(release_run.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(release_run.storage_uri, weight), timeout_s=60)  # type: ignore[arg-type]
 
 
 def resumed(release_run: ReleaseRun, decision: str, step: int = 0, events: tuple[Any, ...] = ()) -> None:

@@ -87,13 +87,13 @@ class Emulator:
         """Ends it in the regular way; returns its exit code."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(20)
+        return self._process.wait(60)
 
     def kill(self) -> None:
         """Ends it as a crash would."""
         assert self._process is not None
         self._process.kill()
-        self._process.wait(20)
+        self._process.wait(60)
 
     def api_client(self) -> client.ApiClient:
         """A client that logs in with the kubeconfig that the emulator wrote."""

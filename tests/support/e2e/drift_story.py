@@ -87,7 +87,7 @@ def _serves_by_hand(sandbox: RunningSandbox) -> bool | None:
 
 
 def _ask(sandbox: RunningSandbox, path: str) -> dict[str, Any]:
-    connection = HTTPConnection(LOOPBACK, sandbox.settings.ports.ingress, timeout=10)
+    connection = HTTPConnection(LOOPBACK, sandbox.settings.ports.ingress, timeout=60)
     try:
         host = sandbox.settings.service_host(DRIFTING, NAMESPACE)
         connection.request("GET", path, headers={"Host": host})

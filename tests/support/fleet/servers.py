@@ -108,7 +108,7 @@ class TritonFleet:
 
         body = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}
         url = f"http://{self.settings[name].http_address}/v2/models/{MODEL}/infer"
-        answer = requests.post(url, json=body, timeout=10)
+        answer = requests.post(url, json=body, timeout=60)
         if answer.status_code != 200:
             return None
         found = answer.json()

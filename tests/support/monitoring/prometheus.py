@@ -62,10 +62,10 @@ class Process:
         if self.running is not None:
             self.running.terminate()
             try:
-                self.running.wait(10)
+                self.running.wait(60)
             except subprocess.TimeoutExpired:
                 self.running.kill()
-                self.running.wait(10)
+                self.running.wait(60)
             self.running = None
 
 
@@ -103,7 +103,7 @@ class Prometheus:
             except OSError:
                 return False
 
-        wait_until(gives, f"Prometheus to know {query}", 30)
+        wait_until(gives, f"Prometheus to know {query}")
 
 
 class StartPrometheus(Protocol):

@@ -96,7 +96,7 @@ def own_s3(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes], Any]]:
     finally:
         process.send_signal(signal.SIGCONT)
         process.kill()
-        process.wait(20)
+        process.wait(60)
 
 
 def put_version(client: Any, contents: dict[str, bytes]) -> str:

@@ -23,7 +23,7 @@ def body_of(first: float) -> bytes:
 
 def ask_http(port: int, first: float = 1.0, host: str = HOST) -> tuple[int, float]:
     """Ask once over HTTP; returns the status and the factor that the answer shows, or 0."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("POST", "/v2/models/table/infer", body_of(first), {"Host": host})
         response = connection.getresponse()
@@ -44,7 +44,7 @@ def ask_grpc(client: triton_grpc.InferenceServerClient, first: float = 1.0) -> f
     """Ask once over gRPC; returns the factor that the answer shows."""
     x = triton_grpc.InferInput("x", [1, 2], "FP32")
     x.set_data_from_numpy(np.array([[first, 1.0]], dtype=np.float32))
-    return float(client.infer("table", [x], client_timeout=10).as_numpy("y")[0, 1])
+    return float(client.infer("table", [x], client_timeout=60).as_numpy("y")[0, 1])
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Load:
         self.last_s[answer] = time.monotonic()
 
     def _http(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         while not self._stop.is_set():
             try:
                 connection.request("POST", "/v2/models/table/infer", body_of(1.0), {"Host": HOST})

@@ -63,4 +63,4 @@ async def _live_envoy(folder: Path) -> tuple[subprocess.Popen[bytes], Envoy]:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    process.wait(10)
+    process.wait(60)

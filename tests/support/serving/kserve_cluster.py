@@ -82,7 +82,7 @@ class Cluster:
             shares[line["revisionName"]] = shares.get(line["revisionName"], 0) + line["percent"]
         return shares
 
-    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 90.0) -> None:
         """Wait until a condition holds; fail with the status after `limit_s`."""
         limit = time.monotonic() + limit_s
         while not condition():
@@ -109,7 +109,7 @@ class Cluster:
 
     async def until_ended(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until a server's process has ended."""
-        limit = time.monotonic() + 20
+        limit = time.monotonic() + 90
         while process.poll() is None:
             assert time.monotonic() < limit, "the server is still there"
             await asyncio.sleep(0.05)

@@ -66,7 +66,7 @@ class ServingStack:
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition."""
-        await until(condition, what, 30)
+        await until(condition, what)
 
     def load(self) -> Load:
         """Clients that ask without a pause."""

@@ -47,8 +47,8 @@ class StallableServices:
         store, metrics = str(self._ports[STORE]), str(self._ports[METRICS])
         self._start(STORE, "moto.server", "-H", LOOPBACK, "-p", store)
         self._start(METRICS, "tests.support.stalled.counters_program", metrics)
-        wait_until(lambda: self._answers(STORE), "the object store listens", 60)
-        wait_until(lambda: self._answers(METRICS), "the statistics listen", 30)
+        wait_until(lambda: self._answers(STORE), "the object store listens")
+        wait_until(lambda: self._answers(METRICS), "the statistics listen")
         make_bucket(self._url(STORE), "slipway")
         return self
 
@@ -96,7 +96,7 @@ class StallableServices:
 
     def become(self, *, errors: float = 0.0, slow: bool = False) -> None:
         """What the candidate does to its users from now on."""
-        with urlopen(f"{self._url(METRICS)}/become?errors={errors}&slow={int(slow)}", timeout=10):
+        with urlopen(f"{self._url(METRICS)}/become?errors={errors}&slow={int(slow)}", timeout=60):
             pass
 
     @contextmanager

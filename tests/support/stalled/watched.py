@@ -74,7 +74,7 @@ async def watched(release_run: ReleaseRun) -> AsyncIterator[Canary]:
     canary = Canary(release_run)
     running = asyncio.create_task(canary.run())
     try:
-        await until(lambda: len(canary.windows) >= 2, "two windows", 60)
+        await until(lambda: len(canary.windows) >= 2, "two windows")
         yield canary
         await until(running.done, "the trigger fires", 120)
         running.result()

@@ -132,7 +132,7 @@ def _running(
         yield
     finally:
         process.kill()  # SeaweedFS takes ten seconds to end in order, and nothing that it keeps is needed
-        process.wait(10)
+        process.wait(60)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class StoreProcess:
         with (folder / "log").open("ab") as log:
             command = [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._answers, "the object store listens", 60)
+        wait_until(self._answers, "the object store listens")
 
     def _answers(self) -> bool:
         try:

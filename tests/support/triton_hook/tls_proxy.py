@@ -34,7 +34,7 @@ def tls_proxy(folder: Path, authority: Authority, triton: TritonPorts) -> Iterat
         yield port
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _listens(process: subprocess.Popen[bytes], port: int) -> bool:

@@ -84,10 +84,10 @@ def airflow_site(folder: Path, store_endpoint: str, bucket: str, **options: str)
     finally:
         server.terminate()
         try:
-            server.wait(20)
+            server.wait(60)
         except subprocess.TimeoutExpired:
             server.kill()
-            server.wait(20)
+            server.wait(60)
 
 
 def _answers(server: subprocess.Popen[bytes], url: str) -> bool:

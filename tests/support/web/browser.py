@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
 from include.sandbox.services.airflow import access_token
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
 CHROMIUM = "/usr/bin/chromium"
-WAIT_MS = 30_000
+WAIT_MS = 60_000
 Screen = Literal["wide", "narrow"]
 _SIZES: dict[Screen, tuple[int, int]] = {"wide": (1280, 900), "narrow": (390, 800)}
 
@@ -73,6 +73,7 @@ class Visit:
 def chromium() -> Iterator[Browser]:
     """Run Chromium while the context lasts."""
     path = chromium_path()
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:

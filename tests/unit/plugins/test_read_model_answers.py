@@ -46,7 +46,7 @@ def test_who_asks_together_asks_once() -> None:
     one = answers(counter, Patience(fresh_s=60, old_s=60, limit_s=10))
     with ThreadPoolExecutor(20) as pool:
         waiting = [pool.submit(one.get, "a") for _ in range(20)]
-        wait_until(lambda: counter.asked == 1, "somebody asks", 10)
+        wait_until(lambda: counter.asked == 1, "somebody asks")
         counter.goes_on.set()
         assert {known.result().value for known in waiting} == {1}
     assert one.get("a").value == counter.asked == 1
@@ -60,7 +60,7 @@ def test_an_answer_that_is_not_too_old_is_shown_while_a_newer_one_comes() -> Non
     counter.goes_on.clear()
     assert one.get("a").value == 1
     counter.goes_on.set()
-    wait_until(lambda: one.get("a").value > 1, "the newer one is shown", 10)
+    wait_until(lambda: one.get("a").value > 1, "the newer one is shown")
 
 
 def test_a_store_that_hangs_costs_the_limit_once() -> None:
@@ -76,7 +76,7 @@ def test_a_store_that_hangs_costs_the_limit_once() -> None:
     with pytest.raises(TimedOutError):
         one.get("b")
     counter.goes_on.set()
-    wait_until(lambda: not one.get("a").problem, "it is well again", 10)
+    wait_until(lambda: not one.get("a").problem, "it is well again")
 
 
 def test_no_more_ask_than_there_are_slots() -> None:
@@ -104,9 +104,9 @@ def test_an_error_is_told_beside_what_is_known() -> None:
     counter.fails = False
     other.get("a")
     counter.fails = True
-    wait_until(lambda: other.get("a").problem == "the store is away: no answer", "it is told", 10)
+    wait_until(lambda: other.get("a").problem == "the store is away: no answer", "it is told")
     counter.fails = False
-    wait_until(lambda: not other.get("a").problem, "it is well again", 10)
+    wait_until(lambda: not other.get("a").problem, "it is well again")
 
 
 def test_only_so_many_answers_are_kept() -> None:

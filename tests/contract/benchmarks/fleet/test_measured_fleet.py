@@ -56,18 +56,18 @@ def test_a_fleet_that_is_released_one_by_one_mixes_versions(
             return told == {"http", "grpc"}
 
         for server in servers:
-            wait_until(lambda name=server.name: seen(name, 1), f"{server.name} answers", 20)  # type: ignore[misc]
+            wait_until(lambda name=server.name: seen(name, 1), f"{server.name} answers")  # type: ignore[misc]
             write_version(server, model, 2)
         first, last = NAMES
         changed_at = 0.0
 
         def between() -> None:
             nonlocal changed_at
-            wait_until(lambda: seen(first, 2), "the first one has changed", 20)
+            wait_until(lambda: seen(first, 2), "the first one has changed")
             changed_at = time.time()
 
         load_one_by_one(servers, between)
-        wait_until(lambda: seen(last, 2), "the last one has changed", 20)
+        wait_until(lambda: seen(last, 2), "the last one has changed")
     assert unseen(answers, NAMES, 1, 2) == []
     assert [one for one in answers if one.error is not None or not one.tells_true] == []
     window = mixed_version_window(answers, 1, 2)

@@ -16,7 +16,7 @@ def airflow(filled_site: AirflowSite) -> AirflowSite:
     write_workflows(filled_site)
     with filled_site.client("viewer") as client:
         # The server folds its documents from the records at the first questions.
-        wait_until(lambda: _all_made(client), "the read model has every document", 60)
+        wait_until(lambda: _all_made(client), "the read model has every document")
     return filled_site
 
 

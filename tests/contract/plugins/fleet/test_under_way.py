@@ -21,7 +21,7 @@ from tests.support.triton_hook.slow_model import SlowRequest, write_slow_model
 
 pytestmark = pytest.mark.timeout(120)
 
-UNDER_WAY_S = 8.0
+UNDER_WAY_S = 16.0
 
 
 def test_request_under_way_holds_up_neither_the_commit_nor_the_way_back(

@@ -96,7 +96,7 @@ async def _asked(metrics: EnvoyMetricsHook, ingress: int) -> None:
 
     async def ask(to: Any, method: str) -> grpc.StatusCode:
         try:
-            await to.unary_unary(f"/test/{method}")(b"x", timeout=10.0)
+            await to.unary_unary(f"/test/{method}")(b"x", timeout=60.0)
         except grpc.aio.AioRpcError as error:
             return error.code()
         return grpc.StatusCode.OK

@@ -91,7 +91,7 @@ def test_what_is_lost_damaged_or_of_another_format_is_made_again(store: ModelSto
         store.write(key, content)
         reader = ReadModel(store)
         assert "digits" in asked(reader.models)
-        wait_until(lambda: is_current(store), "a good document lies there", 30)
+        wait_until(lambda: is_current(store), "a good document lies there")
 
 
 def test_a_document_of_a_later_version_stays(store: ModelStoreHook) -> None:
@@ -118,7 +118,7 @@ def test_a_document_that_is_behind_is_noticed_where_somebody_looks(store: ModelS
     assert (model.live_version, model.versions[0].version) == (3, 4)
     assert model.open_release is not None
     assert model.open_release.version == 4
-    wait_until(lambda: stored(store).live_version == 3, "the document is brought up to date", 30)
+    wait_until(lambda: stored(store).live_version == 3, "the document is brought up to date")
 
 
 def test_an_old_version_that_changed_unseen_is_found_by_turns(store: ModelStoreHook) -> None:
@@ -185,7 +185,7 @@ def test_who_may_only_read_shows_what_the_records_tell(store: ModelStoreHook) ->
     store.client.meta.events.register("before-call.s3.PutObject", _refuse)
     reader = ReadModel(store)
     assert asked(lambda: reader.model("digits")).live_version == 1
-    wait_until(lambda: isinstance(asked(reader.models).get("digits"), ModelDocument), "it is shown", 30)
+    wait_until(lambda: isinstance(asked(reader.models).get("digits"), ModelDocument), "it is shown")
     assert store.entries("views/") == []
 
 
@@ -209,9 +209,9 @@ def test_a_folder_without_versions_is_no_model(store: ModelStoreHook) -> None:
     store.write("records/stray.json", b"")
     store.write("views/models/no model.json", b"")
     reader = ReadModel(store)
-    wait_until(lambda: set(asked(reader.models)) == {"digits"}, "only the model is shown", 30)
+    wait_until(lambda: set(asked(reader.models)) == {"digits"}, "only the model is shown")
     catalogue = Catalogue(store)
-    wait_until(lambda: set(catalogue.refresh().models) == {"digits"}, "only the model is held", 30)
+    wait_until(lambda: set(catalogue.refresh().models) == {"digits"}, "only the model is held")
     assert all(set(catalogue.refresh().models) == {"digits"} for _ in range(5))
 
 

@@ -23,7 +23,7 @@ from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.store.store_process import StoreProcess
 from tests.support.waiting import wait_until
 
-SLACK_S = 6.0  # a busy machine
+SLACK_S = 25.0  # a busy machine
 LONGEST_S = 5.0  # of the limits that `ReadModel` has
 
 
@@ -75,12 +75,12 @@ def test_pages_show_what_is_known_while_the_store_hangs(seeded: ModelStoreHook, 
         assert "digits" in found[0].value.models
         return all(known.problem for known in found)
 
-    wait_until(is_told, "every answer says what is wrong", 60)
+    wait_until(is_told, "every answer says what is wrong")
     assert one.known_model("digits").age_s > 0
     with pytest.raises(SlipwayError):
         one.release("digits", 1)  # it was never read
     server.signal(signal.SIGCONT)
-    wait_until(lambda: not one.known_model("digits").problem, "the store is back", 60)
+    wait_until(lambda: not one.known_model("digits").problem, "the store is back")
 
 
 def test_many_who_ask_at_once_wait_no_longer_and_take_no_more_threads(
@@ -153,7 +153,7 @@ def test_a_store_that_hangs_is_waited_for_once(seeded: ModelStoreHook, server: S
     one = ReadModel(seeded)
     asked(one.models)
     server.signal(signal.SIGSTOP)
-    wait_until(lambda: bool(one.known_models().problem), "it is told that the store hangs", 60)
+    wait_until(lambda: bool(one.known_models().problem), "it is told that the store hangs")
     began = time.monotonic()
     for _ in range(50):
         one.known_models()

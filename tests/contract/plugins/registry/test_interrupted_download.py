@@ -36,9 +36,9 @@ def test_stopped_s3_ends_the_download_in_time(image: Path, tmp_path: Path) -> No
         wait_until(lambda: initializer.staged() >= 5, "some files are there")
         s3.send_signal(signal.SIGSTOP)
         began = time.monotonic()
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=120)
         assert (process.returncode, "a byte within 3 s" in told) == (75, True)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         assert list(initializer.destination.iterdir()) == []
         s3.send_signal(signal.SIGCONT)
         initializer.settings["SLIPWAY_VERIFY_STALL_S"] = "60"
@@ -55,7 +55,7 @@ def test_s3_that_does_not_answer_at_all_ends_in_time(image: Path, tmp_path: Path
         began = time.monotonic()
         ended, told = initializer.run(source)
         assert (ended, "an end within 2 s" in told) == (75, True)
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, nightly(signal.SIGTERM)])
@@ -67,7 +67,7 @@ def test_killed_in_the_middle_and_run_again(image: Path, tmp_path: Path, how: si
         process = initializer.start(source)
         wait_until(lambda: initializer.staged() >= 20, "some files are there")
         process.send_signal(how)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         assert process.returncode == (-9 if how == signal.SIGKILL else 143)
         assert initializer.files() == {}
         assert how == signal.SIGKILL or list(initializer.destination.iterdir()) == []

@@ -215,7 +215,7 @@ def test_files_are_copied_to_staging_side_by_side(
     """No copy waits for the one before: five meet each other under way."""
     publication = prepare_version(weight_files=3)
     publish(store, publication)
-    meeting, copy = threading.Barrier(5, timeout=20), ModelStoreHook.copy
+    meeting, copy = threading.Barrier(5, timeout=60), ModelStoreHook.copy
 
     def meet(self: ModelStoreHook, *arguments: Any, **options: Any) -> str | None:
         meeting.wait()

@@ -113,7 +113,7 @@ def test_files_are_read_side_by_side(
     one = prepare_version(config=CONFIG, weight_files=3)
     manifest = one.manifest.model_copy(update={"config_sha256": config_sha256(from_pbtxt(CONFIG.decode()))})
     ModelRegistry(store).publish(manifest, one.sources, one.golden)
-    meeting, read = threading.Barrier(6, timeout=20), ModelStoreHook.sha256
+    meeting, read = threading.Barrier(6, timeout=60), ModelStoreHook.sha256
 
     def meet(self: ModelStoreHook, *arguments: Any) -> tuple[str, int]:
         meeting.wait()

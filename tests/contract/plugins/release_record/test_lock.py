@@ -91,7 +91,7 @@ def race(store: ModelStoreHook, is_running: Callable[[LockOwner], bool]) -> int:
     assert store.client  # one client for all threads
 
     def ask(owner: LockOwner) -> LockOwner:
-        start.wait(10)
+        start.wait(60)
         return ReleaseLock(store, "digits", is_running).acquire(owner)
 
     with ThreadPoolExecutor(len(contenders)) as pool:
@@ -243,7 +243,7 @@ async def test_who_waits_is_woken_when_the_lock_is_given_back(
         done, _ = await asyncio.wait({waiting}, timeout=0.2)
         assert not done
         freed()
-        assert (await asyncio.wait_for(waiting, 10)).payload is None
+        assert (await asyncio.wait_for(waiting, 60)).payload is None
 
 
 async def test_who_waits_looks_for_a_dead_owner_now_and_then(
@@ -256,7 +256,7 @@ async def test_who_waits_looks_for_a_dead_owner_now_and_then(
     trigger = LockFreedTrigger(
         bucket=store.bucket, model="digits", holder="digits-1", aws_conn_id="aws_default"
     )
-    await asyncio.wait_for(anext(trigger.run()), 10)
+    await asyncio.wait_for(anext(trigger.run()), 60)
 
 
 async def test_who_waits_does_not_hang_with_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,4 +266,4 @@ async def test_who_waits_does_not_hang_with_the_store(monkeypatch: pytest.Monkey
     monkeypatch.setattr(lock_trigger, "_ANSWER_LIMIT_S", 0.5)
     with deaf_server() as address, own_connection(f"http://{address}") as conn_id:
         trigger = LockFreedTrigger(bucket="slipway", model="digits", holder="digits-1", aws_conn_id=conn_id)
-        await asyncio.wait_for(anext(trigger.run()), 20)
+        await asyncio.wait_for(anext(trigger.run()), 60)

@@ -291,7 +291,7 @@ def test_events_are_read_many_at_a_time(store: ModelStoreHook, monkeypatch: pyte
     all_there, read = Barrier(16), store.read_with_etag
 
     def read_together(key: str, **limits: Any) -> Any:
-        all_there.wait(20)
+        all_there.wait(60)
         return read(key, **limits)
 
     monkeypatch.setattr(store, "read_with_etag", read_together)

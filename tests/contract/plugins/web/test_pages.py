@@ -33,7 +33,7 @@ def viewer(filled_site: AirflowSite) -> Iterator[httpx.Client]:
                 one["model"] for one in client.get("/api/models").json()["models"] if "versions" in one
             } >= MODELS
 
-        wait_until(all_known, "the read model has made its documents", 60)
+        wait_until(all_known, "the read model has made its documents")
         yield client
 
 

@@ -84,7 +84,7 @@ def test_a_busy_port_is_said_in_one_sentence(make_emulator: Callable[..., Emulat
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         cluster = make_emulator(port=holder.getsockname()[1])
-        result = subprocess.run(cluster.command(), cwd=ROOT, capture_output=True, text=True, timeout=30)
+        result = subprocess.run(cluster.command(), cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == 2
     assert "host and port to be free" in result.stderr
     assert not cluster.kubeconfig.exists()

@@ -83,11 +83,11 @@ def test_a_program_that_becomes_the_server_hands_the_folders_on(
     process = subprocess.Popen(argv, start_new_session=True)
     probe = TritonServer(install, repository, ports)
     try:
-        wait_until(probe.is_ready, "the server is ready", limit_s=40)
+        wait_until(probe.is_ready, "the server is ready", limit_s=90)
         assert doubled(ports) == [2.0, 4.0]
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 def test_a_server_that_ends_of_itself_blames_no_model(

@@ -180,9 +180,9 @@ def test_ends_with_its_parent(install: TritonInstall, repository: Path, tmp_path
     try:
         assert parent.stdout is not None
         group = int(parent.stdout.readline())
-        wait_until(server.is_ready, "the server to be ready", 30)
+        wait_until(server.is_ready, "the server to be ready")
         parent.send_signal(signal.SIGKILL)
-        wait_until(lambda: not _group_lives(group), "the orphaned server to end", 30)
+        wait_until(lambda: not _group_lives(group), "the orphaned server to end")
     finally:
         parent.kill()
         parent.wait()

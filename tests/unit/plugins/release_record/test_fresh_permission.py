@@ -96,8 +96,8 @@ def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
                 permit=permit,
             )
         hangs.set()
-        await until(done.is_set, "the store has answered", 10)
-        await until(lambda: _is_over("slipway the cluster's API"), "the call has ended", 10)
+        await until(done.is_set, "the store has answered")
+        await until(lambda: _is_over("slipway the cluster's API"), "the call has ended")
 
     asyncio.run(run())
     assert service.patches == []

@@ -189,13 +189,13 @@ def test_drain_sees_the_queue_by_the_metrics(
     either.load("slow")
     settings = TritonHook("either").settings
     with (
-        SlowRequest(either, repository, 1.5) as first,
+        SlowRequest(either, repository, 6.0) as first,
         SlowRequest(either, repository, 0.1, until_begun=False) as queued,
     ):
         wait_until(lambda: bool(run(pending_requests(settings, "slow", 5.0))), "a request waits in the queue")
         told = drain(quiet_s=0.4).execute(CONTEXT)
         assert told["answered"] == 2, "what was worked on was seen by what waited behind it"
-    assert (first.answer, queued.answer) == (1.5, 0.1)
+    assert (first.answer, queued.answer) == (6.0, 0.1)
 
 
 def test_drain_of_what_has_ended(either: TritonHook) -> None:

@@ -40,7 +40,7 @@ class Guarded:
         extra = {"protocol": protocol, "ssl": True, "headers": HEADERS, **self.known, **changes}
         filled = {name: value for name, value in extra.items() if value is not None}
         self.monkeypatch.setenv("AIRFLOW_CONN_GUARDED", typed_connection(self.port, token=token, **filled))
-        return TritonHook("guarded", timeout_s=10)
+        return TritonHook("guarded", timeout_s=60)
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def hooks(servers: list[TritonServer], monkeypatch: pytest.MonkeyPatch) -> list[
         port = server.ports.grpc if grpc else server.ports.http
         connection = typed_connection(port, protocol="grpc" if grpc else "http")
         monkeypatch.setenv(f"AIRFLOW_CONN_FLEET_{number}", connection)
-    found = [TritonHook(conn_id, timeout_s=20) for conn_id in CONN_IDS]
+    found = [TritonHook(conn_id, timeout_s=60) for conn_id in CONN_IDS]
     found[2].unload("table")
     for hook in found[:2]:
         hook.load("table", pin_versions(_config(servers), [1]))
@@ -185,4 +185,4 @@ def test_fleet_that_is_none(
 
 def within_states(hooks: list[TritonHook]) -> plain_load.States:
     """Return what the servers have now."""
-    return within(20, plain_load.PlainServers(CONN_IDS, "table", 20.0).states())
+    return within(60, plain_load.PlainServers(CONN_IDS, "table", 60.0).states())

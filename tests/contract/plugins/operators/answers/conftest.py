@@ -51,4 +51,4 @@ def server(store: ModelStoreHook, tmp_path: Path) -> Iterator[TritonServer]:
 def hook(server: TritonServer, mounted: Path, monkeypatch: pytest.MonkeyPatch) -> TritonHook:
     """The hook on that server, whose connection says where it sees its repository as files."""
     connect(monkeypatch, server, repository_path=str(mounted))
-    return TritonHook(timeout_s=5)
+    return TritonHook(timeout_s=60)

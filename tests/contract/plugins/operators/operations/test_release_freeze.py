@@ -287,7 +287,7 @@ def test_a_number_under_which_nothing_lies_is_not_overridden(store: ModelStoreHo
 # --- who waits ---
 
 
-def fires(trigger: HoldChangedTrigger, act: Any = None, limit_s: float = 20.0) -> bool:
+def fires(trigger: HoldChangedTrigger, act: Any = None, limit_s: float = 60.0) -> bool:
     """Run the trigger, as it is made again of what it says of itself; `act` when it has looked once."""
     path, arguments = trigger.serialize()
     assert path == "slipway.triggers.hold.HoldChangedTrigger"

@@ -31,7 +31,7 @@ def store_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorePro
     yield one
     one.signal(signal.SIGCONT)
     one.process.kill()
-    one.process.wait(20)
+    one.process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def service(release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.
             weight=50, storage_uri=release_run.storage_uri, stable_storage_uri=release_run.stable.storage_uri
         )
     )
-    reconcile(double, StartCanary(release_run.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(double, StartCanary(release_run.storage_uri, 50, release_id=RUN, version=3), timeout_s=60)  # type: ignore[arg-type]
     double.patches.clear()
     return double
 
@@ -343,7 +343,7 @@ def test_an_object_store_that_hangs_keeps_nobody_on_the_candidate(
     task = threading.Thread(target=run, daemon=True)
     task.start()
     assert release_run.stable is not None
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while users(service).get(release_run.storage_uri) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert users(service) == {release_run.stable.storage_uri: 100}
@@ -359,7 +359,7 @@ def test_anothers_canary_is_not_touched(
     """A teardown that is cleared long after its release finds another release's canary and leaves it alone."""
     restore()
     nine = ModelRegistry(store).storage_uri("digits", 9)
-    reconcile(service, StartCanary(nine, 30, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(nine, 30, release_id="digits-9", version=9), timeout_s=60)  # type: ignore[arg-type]
     patches = len(service.patches)
     restore()
     assert len(service.patches) == patches

@@ -41,7 +41,7 @@ async def test_good_version_outlives_a_dependency_that_hangs(
         async with watched(services.release_run(stage, bake_s)) as canary:
             with services.stopped(part):
                 seen, ends = len(canary.windows), time.monotonic() + stall_s
-                await until(lambda: time.monotonic() > ends, "the stall's end", stall_s + 5)
+                await until(lambda: time.monotonic() > ends, "the stall's end", stall_s + 60)
                 assert canary.event is None
                 assert len(canary.windows) - seen >= stall_s / WINDOW_S / 4
         assert canary.event is not None
@@ -49,7 +49,7 @@ async def test_good_version_outlives_a_dependency_that_hangs(
         assert stage.candidate_share() == WEIGHT
         assert "canary_ended" not in guard.told()
         assert_watched(canary)
-        await until(lambda: is_shown(canary, "advance"), "pages are told of every window and of the end", 30)
+        await until(lambda: is_shown(canary, "advance"), "pages are told of every window and of the end")
     finally:
         guard.kill()
 

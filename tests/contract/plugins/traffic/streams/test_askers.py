@@ -97,7 +97,7 @@ async def asked(
     body = grpc_body(model, inputs, row) if protocol == "grpc" else generate_body(inputs, row)
     one = asker(triton, protocol, model, **more)
     try:
-        return await asyncio.wait_for(one.ask(body), 10.0)
+        return await asyncio.wait_for(one.ask(body), 60.0)
     finally:
         await one.close()
 
@@ -162,6 +162,6 @@ async def test_nobody_listening_is_an_error(
     one: StreamAsker = GrpcStreams(endpoint, ("y",), 1.0)
     if protocol == "generate_stream":
         one = GenerateStreams(endpoint, "good", ("y",), 1.0)
-    answer = await asyncio.wait_for(one.ask(b""), 10.0)
+    answer = await asyncio.wait_for(one.ask(b""), 60.0)
     await one.close()
     assert answer.fault

@@ -20,7 +20,7 @@ def send(
     emulator: Emulator, method: str, path: str, body: str | None = None, **headers: str
 ) -> tuple[int, dict[str, str], Any]:
     """A request by hand, with the right token unless `headers` say otherwise; returns status, headers, JSON."""
-    connection = HTTPConnection("127.0.0.1", int(emulator.settings["port"]), timeout=10)
+    connection = HTTPConnection("127.0.0.1", int(emulator.settings["port"]), timeout=60)
     sent = {"Authorization": f"Bearer {emulator.token}"}
     sent |= {key.replace("_", "-"): value for key, value in headers.items()}
     connection.request(method, path, body=body, headers=sent)

@@ -59,7 +59,7 @@ def test_an_image_that_cannot_be_built_says_why_and_how_to_look(cluster: Emulato
         state = status and status.state.waiting
         return state if state and state.reason in ("ErrImagePull", "ImagePullBackOff") else None
 
-    state = wait_until(waiting, "the image is missed", 60)
+    state = wait_until(waiting, "the image is missed")
     assert "The image 'broken' could not be built" in state.message
     assert state.message.endswith("python -m include.sandbox.host.images broken")
     assert events(core)["Failed"].startswith("ErrImagePull: ")

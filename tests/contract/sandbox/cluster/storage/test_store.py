@@ -133,7 +133,7 @@ async def test_watchers_see_what_one_writer_does_while_they_are_slow() -> None:
     for percent in range(1, 51):
         patch = {"spec": {"predictor": {"canaryTrafficPercent": percent}}}
         store.merge_patch("inferenceservices", "default", "x", patch)
-    seen = [(await asyncio.wait_for(anext(watcher), 5))[1] for _ in range(50)]
+    seen = [(await asyncio.wait_for(anext(watcher), 60))[1] for _ in range(50)]
     assert first[0] == "ADDED"
     assert [each["spec"]["predictor"]["canaryTrafficPercent"] for each in seen] == list(range(1, 51))
 

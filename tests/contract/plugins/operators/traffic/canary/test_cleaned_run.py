@@ -77,7 +77,7 @@ def test_a_cleaned_release_without_a_canary_never_deletes_what_was_live(
 ) -> None:
     """What was live before is the record's to say: nobody takes a service away for want of an XCom."""
     lead_users(service, release_run, store, 50)
-    reconcile(service, RollBack(stable_uri(release_run)), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, RollBack(stable_uri(release_run)), timeout_s=60)  # type: ignore[arg-type]
     RestoreStableOperator(task_id="restore", release="null").execute(CleanedRun().context)
     assert users(service) == {stable_uri(release_run): 100}
 

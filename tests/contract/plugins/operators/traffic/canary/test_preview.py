@@ -66,7 +66,7 @@ def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
     operate(RestoreStableOperator)
     for force in (False, True):
         with pytest.raises(SlipwayError):
-            reconcile(service, replace(goal, force=force), timeout_s=5)  # type: ignore[arg-type]
+            reconcile(service, replace(goal, force=force), timeout_s=60)  # type: ignore[arg-type]
     assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
 
 

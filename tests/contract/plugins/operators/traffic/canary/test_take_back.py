@@ -172,8 +172,8 @@ def test_what_a_dead_release_left_is_taken_back_first(
 ) -> None:
     """A canary that nobody concluded is rolled back before the next release begins its own."""
     foreign = f"s3://{release_run.bucket}/models/digits/9/repository"
-    reconcile(service, StartCanary(foreign, 30), timeout_s=5)  # type: ignore[arg-type]
-    reconcile(service, ShiftWeight(60, foreign), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(foreign, 30), timeout_s=60)  # type: ignore[arg-type]
+    reconcile(service, ShiftWeight(60, foreign), timeout_s=60)  # type: ignore[arg-type]
     operate(ArmRollbackOperator)
     assert service.model.users() == {stable_uri(release_run): 100}
 
@@ -210,7 +210,7 @@ def test_what_users_met_is_counted_also_where_the_trigger_began_the_rollback(
     reconcile(
         service,  # type: ignore[arg-type]
         rollback,
-        timeout_s=5,
+        timeout_s=60,
         suffices=lambda now: now.observed is not None and now.observed.storage_uri != release_run.storage_uri,
     )
     operate(RestoreStableOperator)

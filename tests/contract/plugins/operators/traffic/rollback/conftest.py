@@ -31,8 +31,8 @@ def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": uri(store, 1)}}}})
     model.settle()
     double = ServiceDouble(model)
-    reconcile(double, StartCanary(uri(store, 2), 50, release_id="digits-2", version=2), timeout_s=5)  # type: ignore[arg-type]
-    reconcile(double, Promote(uri(store, 2)), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(double, StartCanary(uri(store, 2), 50, release_id="digits-2", version=2), timeout_s=60)  # type: ignore[arg-type]
+    reconcile(double, Promote(uri(store, 2)), timeout_s=60)  # type: ignore[arg-type]
     monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
     return double
 
@@ -94,8 +94,8 @@ def earlier(
     one = prepare_version(9)
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     promoted(store, "digits", 9)
-    reconcile(service, StartCanary(uri(store, 9), 50, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
-    reconcile(service, Promote(uri(store, 9)), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 9), 50, release_id="digits-9", version=9), timeout_s=60)  # type: ignore[arg-type]
+    reconcile(service, Promote(uri(store, 9)), timeout_s=60)  # type: ignore[arg-type]
     return 1
 
 

@@ -33,7 +33,7 @@ WRONG = {
 def canary(service: ServiceDouble, store: ModelStoreHook, lease: LeaseDouble) -> ServiceDouble:
     """Half of the users are on version 3, over version 2."""
     lease.acquire(HolderIdentity("digits-3", "canary", 1), lease_s=60, candidate_uri="", stable_uri="")
-    reconcile(service, StartCanary(uri(store, 3), 50, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 3), 50, release_id="digits-3", version=3), timeout_s=60)  # type: ignore[arg-type]
     return service
 
 
@@ -108,7 +108,7 @@ def test_no_lease_keeps_anybody_on_the_candidate(
     with pytest.raises(AirflowFailException, match=r"the canary was ended.*lease"):
         name_it(RunDouble())
     assert users(canary) == {uri(store, 2): 100}
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert len(calls) <= 2 * canary_end.ATTEMPTS
     assert harm is not conflict or calls[1] - calls[0] >= canary_end.FIRST_PAUSE_S
 

@@ -73,7 +73,7 @@ def test_a_canary_under_way_is_ended_first(
     lease: LeaseDouble,
 ) -> None:
     """Its users are back, and its lease is ended by name, before the lock of its release is asked for."""
-    reconcile(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=60)  # type: ignore[arg-type]
     lease.acquire("digits-3", lease_s=60, candidate_uri="", stable_uri="")
     run = RunDouble(version=1)
     run.running.add("digits-3")
@@ -91,7 +91,7 @@ def test_a_canary_that_was_ended_needs_no_other_version(
     name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """Who names no version wants the canary gone; the record is its own release's."""
-    reconcile(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=60)  # type: ignore[arg-type]
     with pytest.raises(AirflowSkipException, match="the canary was ended"):
         name_it(RunDouble())
     assert service.model is not None

@@ -36,7 +36,7 @@ def test_a_release_under_way_is_left_alone(
         name_it(run)
     assert len(service.patches) == before
     store.delete(lock_key("digits"))
-    reconcile(service, StartCanary(uri(store, 9), 50, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 9), 50, release_id="digits-9", version=9), timeout_s=60)  # type: ignore[arg-type]
     before = len(service.patches)
     with pytest.raises(AirflowSkipException, match="a canary is under way"):
         name_it(run)
