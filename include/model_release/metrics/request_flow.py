@@ -8,8 +8,13 @@ None of this may go backwards: who is lost stays lost, and a request that was co
 all was too late. So what is reported is the highest that was seen so far. That makes a gauge which is read a moment
 before or after a counter harmless (it is never summed up, reading after reading), and counts nobody twice: the requests
 that count are *answered or lost or overdue*, the failures among them *answered with an error or lost or overdue*, and a
-request moves from one of these to another without changing the sum. And as the counters of one page are read one after
-the other, a few requests that began and ended in between look lost: at a high rate so many are left out.
+request moves from one of these to another without changing the sum.
+
+The counters of one page are read one after the other, and on a loaded machine there may be a pause between two of them.
+A request that began and ended in it looks lost, on this page alone: what is really lost stays lost. So what two readings
+in a row show is lost. What only the last one shows counts at once beyond the number that began, at the present rate,
+within the longest pause that is allowed for; the rest counts with the next reading. Nothing is left out for good, but
+for the few of a high rate that began within the time in which any page is read.
 """
 
 from __future__ import annotations
@@ -21,8 +26,10 @@ from typing import Any
 from include.model_release.metrics.values import check_moment, checked_count, unusable
 
 Mark = tuple[float, int, int]
-# The counters of one page are read within this time.
+# The counters of one page are read within this time,
 READ_WITHIN_S = 0.005
+# and where the machine is loaded, within this one.
+LONGEST_PAUSE_S = 0.1
 # Marks of what had begun are kept so close, as a share of the limit.
 _SPACING = 0.1
 
@@ -71,7 +78,7 @@ class RequestFlow:
         """
         now: Mark = (moment, self.timed_begun, self.begun)
         marks = _thinned({now, *self.marks, *(before.marks if before else ())}, self.limit_s)
-        unanswered = max(0, self.lost - self._read_apart(moment, marks)) + self._overdue(moment, marks)
+        unanswered = self._surely_lost(moment, marks, before) + self._overdue(moment, marks)
         # One that was laid over an earlier one already knows more than a single look does.
         earlier = [one for one in (before, self if len(self.marks) > 1 else None) if one is not None]
         return replace(
@@ -82,12 +89,16 @@ class RequestFlow:
             marks=marks,
         )
 
-    def _read_apart(self, moment: float, marks: Sequence[Mark]) -> int:
-        """Return how many began, at the present rate, while the counters were read."""
+    def _surely_lost(self, moment: float, marks: Sequence[Mark], before: RequestFlow | None) -> int:
+        """Return how many are lost though the counters were read apart: as two readings in a row show, or by far."""
+        rate = self._rate_per_s(moment, marks)
+        shown_twice = 0 if before is None else min(self.lost, before.lost)
+        return max(0, shown_twice - int(READ_WITHIN_S * rate), self.lost - int(LONGEST_PAUSE_S * rate))
+
+    def _rate_per_s(self, moment: float, marks: Sequence[Mark]) -> float:
+        """Return how many began a second of late; 0 where that is not known."""
         earlier = [(at, begun) for at, _, begun in marks if at < moment]
-        return (
-            int(READ_WITHIN_S * (self.begun - earlier[-1][1]) / (moment - earlier[-1][0])) if earlier else 0
-        )
+        return (self.begun - earlier[-1][1]) / (moment - earlier[-1][0]) if earlier else 0.0
 
     def _overdue(self, moment: float, marks: Sequence[Mark]) -> int:
         """Return how many at least have been active for longer than the limit."""

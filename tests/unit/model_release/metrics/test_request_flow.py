@@ -35,7 +35,7 @@ def samples(*looks: tuple[float, Counters]) -> list[Sample]:
 
 def test_a_request_that_its_client_gave_up_is_an_error() -> None:
     """It began and is neither answered nor active; it counts among the requests too."""
-    (sample,) = samples((0, counters(100, 100, 0)), (10, counters(200, 170, 5)))
+    (sample,) = samples((0, counters(100, 100, 0)), (20, counters(200, 170, 5)))
     assert sample == Sample(95, 25, {}, 25, begun=100, active=5)
 
 
@@ -70,12 +70,34 @@ def test_requests_that_end_while_the_page_is_read_are_not_lost() -> None:
         (0, counters(0, 0, 0)), (10, counters(40_000, 39_970, 10)), (20, counters(80_000, 79_980, 0))
     )
     assert [one.unanswered for one in fast] == [0, 0]
-    slow = samples((0, counters(0, 0, 0)), (10, counters(400, 380, 10)))
+    slow = samples((0, counters(0, 0, 0)), (100, counters(400, 380, 10)))
     assert [one.unanswered for one in slow] == [10]
     # What is really lost adds up, and no more than that is left out of it in all.
     gone = [counters(40_000 * at, 40_000 * at - 100 * at, 0) for at in range(1, 6)]
-    found = samples((0, counters(0, 0, 0)), *((10.0 * at, one) for at, one in enumerate(gone, start=1)))
-    assert sum(one.unanswered for one in found) == 500 - 20
+    looks = [(0.0, counters(0, 0, 0)), *((10.0 * at, one) for at, one in enumerate(gone, start=1))]
+    assert sum(one.unanswered for one in samples(*looks)) == 400 - 20  # the last 100 were seen once
+    looks.append((60.0, counters(240_000, 239_500, 0)))
+    assert sum(one.unanswered for one in samples(*looks)) == 500 - 20
+
+
+def test_what_one_page_alone_shows_as_lost_is_not() -> None:
+    """A pause between the reading of two counters, at 86 requests a second, makes none of them an error."""
+    paused = samples(
+        (0, counters(0, 0, 0)),
+        (10, counters(860, 858, 1)),
+        (11, counters(946, 946, 0)),
+        (12, counters(1032, 1026, 1)),
+        (13, counters(1118, 1118, 0)),
+    )
+    assert [one.unanswered for one in paused] == [0, 0, 0, 0]
+
+
+def test_hanging_requests_count_at_once_beyond_what_a_pause_explains_and_all_with_the_next_reading() -> None:
+    """Of 300 given up among 1,000 a pause of a tenth of a second explains ten, and a second reading none."""
+    looks = [(0.0, counters(0, 0, 0)), (10.0, counters(1000, 700, 0)), (11.0, counters(1100, 770, 0))]
+    assert [one.unanswered for one in samples(*looks)] == [290, 30]
+    looks.append((12.0, counters(1100, 770, 0)))
+    assert [one.unanswered for one in samples(*looks)] == [290, 30, 10]
 
 
 def test_a_late_error_is_one_error() -> None:
