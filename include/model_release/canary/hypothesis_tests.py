@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from include.model_release.canary.coverage.cold_cache import allowed_share
 from include.model_release.canary.coverage.histogram_bounds import on_bounds
 from include.model_release.canary.coverage.latency_grace import LatencyGrace
 from include.model_release.canary.dispersion import Dispersion, correlation_levels, weight_of
@@ -78,6 +79,7 @@ class HypothesisTests:
         self._past: dict[float, int] = {}
         self._latencies = LatencyTotals()
         self._grace = LatencyGrace(policy)
+        self._allowed_slow = 0.0
         self._logs: Floats = np.zeros(())
         self._update_logs()
 
@@ -91,8 +93,9 @@ class HypothesisTests:
         """Whether the candidate has had the time in which a model that has just been loaded may be slow."""
         return self._grace.is_over
 
-    def begin_step(self, bake_s: float, *, raised: bool) -> None:
+    def begin_step(self, weight: int, bake_s: float, *, raised: bool) -> None:
         """Begin another step of the canary; where it raises the weight, the candidate may be cold again."""
+        self._allowed_slow = allowed_share(self._policy, weight)
         self._grace.begin_step(bake_s, raised=raised)
 
     def latency_doubt(self) -> str | None:
@@ -194,7 +197,7 @@ class HypothesisTests:
         slow = above(candidate, bound)
         tolerated = above_within(stable, bound / (1.0 + self._policy.latency_margin_percent / 100.0))
         if speaks_against:
-            return NullHypothesis(slow, tolerated, 0.0)
+            return NullHypothesis(slow, tolerated, self._allowed_slow)
         return NullHypothesis(tolerated, slow, 0.0)
 
     def _latency_ceiling(self, window: Window) -> NullHypothesis | None:
@@ -246,6 +249,7 @@ class HypothesisTests:
             "past": histogram_to_list(self._past),
             "latencies": self._latencies.to_dict(),
             "warm_windows": self._grace.windows,
+            **({"allowed_slow": self._allowed_slow} if self._allowed_slow else {}),
             **({} if grace is None else {"grace": grace}),
         }
 
@@ -263,6 +267,9 @@ class HypothesisTests:
         self._past = histogram_from_list(value["past"])
         self._latencies = LatencyTotals.from_dict(value.get("latencies") or {"stable": [], "candidate": []})
         self._grace.restore(int(value["warm_windows"]), value.get("grace"))
+        self._allowed_slow = float(value.get("allowed_slow", 0.0))
+        if not 0 <= self._allowed_slow <= 1:
+            raise ValueError(f"{self._allowed_slow}: not a share of the answers")
         self._update_logs()
 
 

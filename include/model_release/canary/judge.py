@@ -27,6 +27,10 @@ A model that is asked over streams is judged by golden requests that are streame
 Where the router leads clearly more or fewer users to the candidate than the step's weight says (`router_share.py`), it
 passes nothing: the verdict is inconclusive until that has changed, and a fail stays a fail.
 
+It goes through three lists, and what is added to it belongs in one of them: what the windows cover
+(`coverage/parts.py`), what users' windows are evidence of (`evidence/users.py`), and the other sources of windows
+(`other_sources.py`).
+
 What it cannot do: a difference within the margin is never found, by design; a difference just beyond it takes
 long; between two bounds of a histogram it sees no latency; and where failures come in bursts
 (`burst_correlation`, `dispersion.py`) a window is worth at most 1/correlation requests. Bursts that last over
@@ -38,37 +42,21 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from include.model_release.canary.coverage.answers import Answers
-from include.model_release.canary.coverage.latency_seen import LatencySeen
-from include.model_release.canary.evidence.compared import EARLIER_WORDS, compared_words
-from include.model_release.canary.evidence.earlier_windows import Earlier, EarlierWindows
-from include.model_release.canary.evidence.single_clump import SingleClump
+from include.model_release.canary.coverage.cold_cache import allowance_words
+from include.model_release.canary.coverage.parts import Coverage
+from include.model_release.canary.evidence.compared import compared_words
+from include.model_release.canary.evidence.users import UsersEvidence
 from include.model_release.canary.figures_words import held_words, left_words, rates, resting_words
-from include.model_release.canary.golden_replay import GoldenReplayEvidence
-from include.model_release.canary.hypothesis_tests import HypothesisTests
-from include.model_release.canary.router_share import RouterShare
-from include.model_release.canary.streamed import (
-    StreamedRequests,
-    all_evidence,
-    unread,
-    users_part,
-)
+from include.model_release.canary.other_sources import OtherSources
+from include.model_release.canary.streamed import unread
 from include.model_release.canary.totals import CLOCK_ERROR_S, Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
-from include.model_release.canary.verdict_text import STREAMED
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 from include.model_release.written_numbers import number
 
 _STATE_VERSION = 2
-
-_WORSE_WORDS: dict[HypothesisName, str] = {
-    "errors": "it fails more often than stable in the same windows",
-    "latency": "it is slower than stable in the same windows",
-    "error_ceiling": "its error rate is above the ceiling",
-    "latency_ceiling": "its latency is above the ceiling",
-}
 
 
 class CanaryJudge:
@@ -85,24 +73,20 @@ class CanaryJudge:
         self.bake_s = 0.0
         self._step = Totals()
         self._canary = Totals()
-        self._router, self._answers, self._latency_seen = RouterShare(), Answers(), LatencySeen()
         self._failed: str | None = None
         self._no_data_windows = self._disrupted_windows = 0
         self.unjudged = Totals()
-        self._tests = HypothesisTests(policy)
-        self._replayed: GoldenReplayEvidence | None = None
-        self._streamed: StreamedRequests | None = None
         self.not_seen: tuple[str, ...] = ()
-        self._earlier, self._clump = EarlierWindows(policy), SingleClump(policy)
+        self._coverage = Coverage(policy)
+        self._users, self._others = UsersEvidence(policy), OtherSources(policy)
 
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
         raised = self.weight is None or weight > self.weight
         self.weight, self.bake_s = weight, float(bake_s)
-        self._earlier.begin_step()
-        self._tests.begin_step(self.bake_s, raised=raised)
-        self._step, self._router = Totals(), RouterShare()
-        self._answers, self._latency_seen = self._answers.next_step(), LatencySeen()
+        self._users.begin_step(weight, self.bake_s, raised=raised)
+        self._coverage.begin_step()
+        self._step = Totals()
         self._disrupted_windows = 0
 
     def observe(self, window: Window) -> Verdict:
@@ -115,21 +99,23 @@ class CanaryJudge:
             if window.source == "stream":
                 self._test(unread(window))
             held = held_words(window, self._disrupted_windows, self.policy.disruption_grace_windows)
-            return Verdict("inconclusive", held, self._statistics(), window=window)
+            return self._verdict("inconclusive", held, window=window)
         if self._failed is None:
             self._test(window)
         self._step = self._step.plus(window)
         self._canary = self._canary.plus(window)
-        self._router, self._answers = self._router.plus(window), self._answers.plus(window)
-        self._latency_seen = self._latency_seen.plus(window, self.policy)
+        self._coverage.observe(window)
         return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
         """Return the verdict on all that was seen so far, without another window."""
         status, reason = self._judge()
-        if status == "pass" and self.not_seen:
-            reason += f" Its metrics source does not see: {', '.join(self.not_seen)}."
-        return Verdict(status, reason, self._statistics())
+        if status == "pass":
+            reason += allowance_words(self.policy, self.weight)
+            reason += (
+                f" Its metrics source does not see: {', '.join(self.not_seen)}." if self.not_seen else ""
+            )
+        return self._verdict(status, reason)
 
     def observe_failure(self, reason: str) -> Verdict:
         """Take note of a window without data, and return the verdict: no evidence, no bake time, never a pass.
@@ -138,9 +124,9 @@ class CanaryJudge:
         """
         self._no_data_windows += 1
         if self._failed is not None:
-            return Verdict("fail", self._failed, self._statistics(), no_data=True)
+            return self._verdict("fail", self._failed, no_data=True)
         told = f"The metrics source could not be read ({self._no_data_windows} in a row): {reason}"
-        return Verdict("inconclusive", told, self._statistics(), no_data=True)
+        return self._verdict("inconclusive", told, no_data=True)
 
     def count_unjudged(self, window: Window) -> None:
         """Count what users met while nobody watched, beside all that is judged.
@@ -157,48 +143,24 @@ class CanaryJudge:
 
     # --- judgement ---
 
+    def _verdict(
+        self, status: Status, reason: str, *, window: Window | None = None, no_data: bool = False
+    ) -> Verdict:
+        return Verdict(status, reason, self._statistics(), window, no_data, self.not_seen)
+
     def _test(self, window: Window) -> None:
         if window.source == "users":
-            before = self._tests.evidence()
-            judged = self._earlier.observe(
-                window,
-                self._seen_earlier(),
-                sum(before.values()),
-                with_latency=self._tests.tests_latency,
-            )
-            self._tests.observe(window, latency_judged=judged)
-            self._clump.observe(window, before["errors"], self._tests.evidence()["errors"])
-            return
-        begun = users_part(self._others) * self._alone()[0]
-        if window.source == "stream":
-            self._streamed = self._streamed or StreamedRequests(GoldenReplayEvidence(self.policy, begun))
-            self._streamed.observe(window)
-            return
-        self._replayed = self._replayed or GoldenReplayEvidence(self.policy, begun)
-        self._replayed.observe(window)
+            self._users.observe(window, self._canary, self._step)
+        else:
+            self._others.observe(window, self._users_alone())
 
-    @property
-    def _others(self) -> list[GoldenReplayEvidence]:
-        """The evidence by other windows than users'."""
-        streamed = None if self._streamed is None else self._streamed.evidence
-        return [one for one in (self._replayed, streamed) if one is not None]
-
-    def _seen_earlier(self) -> Earlier:
-        return Earlier.of(self._canary, self._step, self._tests.past_latencies)
-
-    def _users(self, *, without_clump: bool = False) -> dict[HypothesisName, float]:
-        """Return the evidence of users' windows by test, perhaps as if a clump that is over had not been."""
-        same = self._tests.evidence()
-        return self._earlier.added_to(self._clump.without(same) if without_clump else same)
+    def _users_alone(self, *, without_clump: bool = False) -> float:
+        """Return what a wealth of 1 would have become by users' windows alone."""
+        return sum(self._users.evidence(without_clump=without_clump).values())
 
     def _evidence(self, *, without_clump: bool = False) -> dict[HypothesisName, float]:
         """Return the evidence against the candidate by test, from all sources."""
-        return all_evidence(self._users(without_clump=without_clump), self._others)
-
-    def _alone(self, *, without_clump: bool = False) -> tuple[float, float | None]:
-        """Return what a wealth of 1 would have become by users' windows alone, and by replays alone (or None)."""
-        replayed = None if self._replayed is None else self._replayed.alone()
-        return sum(self._users(without_clump=without_clump).values()), replayed
+        return self._others.added_to(self._users.evidence(without_clump=without_clump))
 
     def _judge(self) -> tuple[Status, str]:
         evidence, threshold = self._evidence(), self.policy.fail_threshold
@@ -206,29 +168,32 @@ class CanaryJudge:
         worst = max(evidence, key=lambda name: evidence[name])
         if self._failed is None and total >= threshold:
             self._failed = (
-                f"The candidate fails: {self._worse(worst)} ({self._figures(worst)}; evidence {number(total)}, "
-                f"threshold {number(threshold)})."
+                f"The candidate fails: {self._users.worse_words(worst)} ({self._figures(worst)}; evidence "
+                f"{number(total)}, threshold {number(threshold)})."
             )
-        self._failed = self._failed or self._answers.failure(self.weight, self.policy.latency_margin_percent)
+        self._failed = self._failed or self._coverage.failure(self.weight)
         if self._failed is not None:
             return "fail", self._failed
-        # Whatever else is seen: who meets the candidate is not who was meant to.
-        lacking = self._router.doubt(self.weight) or self._lacking() or self._unfinished()
+        doubt = self._coverage.doubt(self.weight, first=True)
+        lacking = doubt or self._lacking() or self._unfinished()
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
-        users, _ = self._alone(without_clump=True)
+        users = self._users_alone(without_clump=True)
         together = sum(self._evidence(without_clump=True).values())
-        if max(together, users, *(one.alone() for one in self._others)) >= self.policy.suspicion_threshold:
+        if (
+            max(together, users, *(one.alone() for one in self._others.evidence))
+            >= self.policy.suspicion_threshold
+        ):
             return "inconclusive", (
-                f"Suspicious, not sure: perhaps {self._worse(worst)} ({self._figures(worst)}; evidence "
+                f"Suspicious, not sure: perhaps {self._users.worse_words(worst)} ({self._figures(worst)}; evidence "
                 f"{number(total)} of {number(threshold)})."
             )
         left_s = self.bake_s - self._step.baked_s
         if left_s > CLOCK_ERROR_S:
             return "inconclusive", f"Nothing against the candidate so far; {left_words(left_s, self._step)}."
-        compared = compared_words(self._step, self._canary, self._earlier, self._clump)
-        if self._tests.no_worse() >= threshold and not self._rests_on_replays():
+        compared = compared_words(self._step, self._canary, self._users.earlier, self._users.clump)
+        if self._users.tests.no_worse() >= threshold and not self._rests_on_replays():
             return (
                 "pass",
                 f"Shown to be no worse than stable beyond the margin ({rates(self._canary)}){compared}.",
@@ -238,12 +203,6 @@ class CanaryJudge:
             f"The bake is over with no evidence against the candidate ({rates(self._canary)}){compared}"
             f"{self._resting()}.",
         )
-
-    def _worse(self, name: HypothesisName) -> str:
-        """Return what a test has found, in words."""
-        if self._earlier.is_more_than(self._tests.evidence(), name):
-            return EARLIER_WORDS[name]
-        return _WORSE_WORDS[name]
 
     def _lacking(self) -> str | None:
         if self._no_data_windows:
@@ -259,23 +218,18 @@ class CanaryJudge:
                 f"Too little to compare with: {had + replayed} stable requests in this step, {needed} are needed, and "
                 f"its {canary.stable_requests} of the whole canary do not make up for them."
             )
-        return None if self._streamed is None else self._streamed.lacking(step, needed)
+        streamed = self._others.streamed
+        return None if streamed is None else streamed.lacking(step, needed)
 
     def _unfinished(self) -> str | None:
         """Return what is not over yet, or not seen, and so passes nothing."""
-        waits = self._answers.doubt(self.policy.latency_margin_percent) or self._latency_seen.doubt(
-            self.policy
-        )
+        waits = self._coverage.doubt(self.weight, first=False)
         if waits or self._step.candidate_requests < self.policy.minimum_candidate_requests:
             return waits  # what replays make up for, they have judged by their own latencies
-        return self._earlier.doubt(self._seen_earlier()) or self._tests.latency_doubt()
+        return self._users.doubt(self._canary, self._step)
 
     def _compared(self) -> int:
-        """Return how many of stable's requests this step's were compared with, up to what is needed."""
-        needed, step, canary = self.policy.minimum_candidate_requests, self._step, self._canary
-        before = canary.stable_requests - step.stable_requests
-        tested = step.stable_requests + self._earlier.step_requests
-        return max(step.stable_requests, min(before, tested) if before >= needed else 0)
+        return self._users.compared(self._canary, self._step)
 
     def _rests_on_replays(self) -> bool:
         """Return whether users alone have sent too little to tell."""
@@ -291,34 +245,29 @@ class CanaryJudge:
         """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""
         if name not in ("latency", "latency_ceiling"):
             return rates(self._canary)
-        told, most = self._tests.latency_words(name), self._tests.evidence().get("latency", 0.0)
-        for one in self._others if name == "latency" else ():
-            if one.latency() > most:
-                is_streamed = one is not self._replayed
-                told, most = (
-                    one.latency_words(STREAMED) if is_streamed else one.latency_words(),
-                    one.latency(),
-                )
+        told = self._users.tests.latency_words(name)
+        if name == "latency":
+            told = self._others.latency_words(told, self._users.tests.evidence()["latency"])
         return told or rates(self._canary)
 
     def _statistics(self) -> Statistics:
-        evidence, (users, replayed) = self._evidence(), self._alone()
+        evidence = self._evidence()
         return Statistics(
             evidence=evidence,
             total_evidence=sum(evidence.values()),
-            users_alone=users,
-            replays_alone=replayed,
+            users_alone=self._users_alone(),
+            replays_alone=self._others.replays_alone,
             threshold=self.policy.fail_threshold,
-            no_worse=self._tests.no_worse(),
+            no_worse=self._users.tests.no_worse(),
             no_worse_threshold=self.policy.fail_threshold,
-            correlation=self._tests.correlation(),
+            correlation=self._users.tests.correlation(),
             minimum_requests=self.policy.minimum_candidate_requests,
             weight=self.weight,
             bake_s=self.bake_s,
             step=self._step,
             canary=self._canary,
             no_data_windows=self._no_data_windows,
-            streams_alone=None if self._streamed is None else self._streamed.evidence.alone(),
+            streams_alone=self._others.streams_alone,
         )
 
     # --- state ---
@@ -334,22 +283,13 @@ class CanaryJudge:
                 "bake_s": self.bake_s,
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
-                **({"router": self._router.to_dict()} if self._router.is_begun else {}),
-                **({"answers": self._answers.to_dict()} if self._answers != Answers() else {}),
-                **(
-                    {"latency_seen": self._latency_seen.to_dict()}
-                    if self._latency_seen != LatencySeen()
-                    else {}
-                ),
+                **self._coverage.to_dict(),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
                 **({"disrupted_windows": self._disrupted_windows} if self._disrupted_windows else {}),
-                "questions": self._tests.to_dict(),
+                **self._users.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
-                "replayed": None if self._replayed is None else self._replayed.to_dict(),
-                **({} if self._streamed is None else {"streamed": self._streamed.to_dict()}),
-                **({"earlier": self._earlier.to_dict()} if self._earlier.is_begun else {}),
-                **({"clump": self._clump.to_dict()} if self._clump.is_begun else {}),
+                **self._others.to_dict(),
             }
         )
 
@@ -371,22 +311,9 @@ class CanaryJudge:
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
             judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
             judge._disrupted_windows = int(state.get("disrupted_windows", 0))
-            judge._tests.restore(state["questions"])
             judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
-            if state.get("router") is not None:
-                judge._router = RouterShare.from_dict(state["router"])
-            if state.get("answers") is not None:
-                judge._answers = Answers.from_dict(state["answers"])
-            if state.get("latency_seen") is not None:
-                judge._latency_seen = LatencySeen.from_dict(state["latency_seen"])
-            if state.get("replayed") is not None:
-                judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
-            if state.get("streamed") is not None:
-                judge._streamed = StreamedRequests.from_dict(judge.policy, state["streamed"])
-            if state.get("earlier") is not None:
-                judge._earlier = EarlierWindows.from_dict(judge.policy, state["earlier"])
-            if state.get("clump") is not None:
-                judge._clump = SingleClump.from_dict(judge.policy, state["clump"])
+            for part in (judge._users, judge._coverage, judge._others):
+                part.restore(state)
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",

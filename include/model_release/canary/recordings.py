@@ -7,6 +7,7 @@ One JSON object a line; keys beside these are ignored:
     {"window": {"seconds": 10, "stable": SAMPLE, "candidate": SAMPLE}}, or the inner object alone;
                                               "source": "replay" where golden requests were replayed
     {"blind": "why"}                          a window in which the metrics source could not be read
+    {"coverage": {"not_seen": ["latency"]}}   what the source of the windows that follow cannot see
 
     SAMPLE: {"requests": 950, "errors": 4, "latency_buckets": {"5.0": 900, "10.0": 45, "inf": 5}}
 """
@@ -20,18 +21,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.verdict import Verdict
+from include.model_release.canary.verdict import Verdict, words_of
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.yaml_source import parse_yaml_mapping
 
-_ENTRIES = ("policy", "step", "window", "blind")
+_ENTRIES = ("policy", "step", "window", "blind", "coverage")
 # Longer than any step is watched.
 _LONGEST_S = 1e12
 _EXPECTED_LINE = (
-    'one JSON object with "step", "window" or "blind" (or "policy" in the first line), '
+    'one JSON object with "step", "window", "blind" or "coverage" (or "policy" in the first line), '
     'or a bare window with "seconds", "stable" and "candidate"'
 )
 _EXPECTED_WINDOW = '"seconds", "stable" and "candidate"; both samples with "requests" and "errors"'
@@ -57,7 +58,14 @@ class NoData:
     reason: str
 
 
-Entry = AnalysisPolicy | Step | Window | NoData
+@dataclass(frozen=True)
+class Coverage:
+    """What the source of the windows that follow cannot see, in words."""
+
+    not_seen: tuple[str, ...]
+
+
+Entry = AnalysisPolicy | Step | Window | NoData | Coverage
 
 
 def replay(
@@ -112,6 +120,8 @@ def read_entry(line: str) -> Entry:
         )
     if kind == "policy":
         return AnalysisPolicy.from_mapping(content)
+    if kind == "coverage":
+        return _coverage(content)
     return _window(content) if kind == "window" else _step(content)
 
 
@@ -129,11 +139,14 @@ def read_policy(text: str, name: str) -> AnalysisPolicy:
     return AnalysisPolicy.from_mapping(data, name)
 
 
-def _fold(judge: CanaryJudge, entry: Step | Window | NoData) -> Verdict | None:
+def _fold(judge: CanaryJudge, entry: Step | Window | NoData | Coverage) -> Verdict | None:
     if isinstance(entry, Window):
         return judge.observe(entry)
     if isinstance(entry, NoData):
         return judge.observe_failure(entry.reason)
+    if isinstance(entry, Coverage):
+        judge.not_seen = entry.not_seen
+        return None
     judge.begin_step(entry.weight, entry.bake_s)
     return None
 
@@ -159,6 +172,17 @@ def _step(content: dict[str, Any]) -> Step:
             found=_shortened(json.dumps(content)),
         )
     return Step(int(weight or 0), float(bake_s or 0.0))
+
+
+def _coverage(content: dict[str, Any]) -> Coverage:
+    try:
+        return Coverage(words_of(content["not_seen"]))
+    except (KeyError, TypeError) as error:
+        raise ReplayError(
+            "what the source cannot see cannot be read",
+            expected='"not_seen", a list of texts',
+            found=_shortened(json.dumps(content)),
+        ) from error
 
 
 @contextmanager

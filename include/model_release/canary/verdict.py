@@ -116,6 +116,7 @@ class Verdict:
 
     :param window: what was judged; None: all that was seen so far, or a window without data.
     :param no_data: the metrics source could not be read, which is never a pass.
+    :param not_seen: what the source of the windows cannot see, in words.
     """
 
     status: Status
@@ -123,6 +124,7 @@ class Verdict:
     statistics: Statistics
     window: Window | None = None
     no_data: bool = False
+    not_seen: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form, as it lies in the record."""
@@ -133,6 +135,7 @@ class Verdict:
             "window": None if self.window is None else self.window.to_dict(),
             # The record keeps the name that it began with.
             "blind": self.no_data,
+            **({"not_seen": list(self.not_seen)} if self.not_seen else {}),
         }
 
     @classmethod
@@ -154,4 +157,15 @@ class Verdict:
             statistics=Statistics.from_dict(value["statistics"]),
             window=None if window is None else Window.from_dict(window),
             no_data=bool(value["blind"]),
+            not_seen=words_of(value.get("not_seen", [])),
         )
+
+
+def words_of(value: object) -> tuple[str, ...]:
+    """Return what a source cannot see as it was recorded.
+
+    :raises TypeError: it is no list of texts.
+    """
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"what a source does not see is a {type(value).__name__}, not a list of texts")
+    return tuple(value)

@@ -11,10 +11,10 @@ that count are *answered or lost or overdue*, the failures among them *answered 
 request moves from one of these to another without changing the sum.
 
 The counters of one page are read one after the other, and on a loaded machine there may be a pause between two of them.
-A request that began and ended in it looks lost, on this page alone: what is really lost stays lost. So what two readings
-in a row show is lost. What only the last one shows counts at once beyond the number that began, at the present rate,
-within the longest pause that is allowed for; the rest counts with the next reading. Nothing is left out for good, but
-for the few of a high rate that began within the time in which any page is read.
+A request that began and ended in it looks lost, on this page alone: what is really lost stays lost. So what some
+readings in a row show is lost. What the last ones alone show counts at once beyond the number that began, at the
+present rate, within the longest pause that is allowed for, and the rest a few readings later. Nothing is left out for
+good, but for the few of a high rate that began within the time in which any page is read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from include.model_release.metrics.values import check_moment, checked_count, un
 Mark = tuple[float, int, int]
 # The counters of one page are read within this time,
 READ_WITHIN_S = 0.005
-# and where the machine is loaded, within this one.
+# and where the machine is loaded, within this one; so many readings before the last have to show the same.
 LONGEST_PAUSE_S = 0.1
+EARLIER_LOOKS = 3
 # Marks of what had begun are kept so close, as a share of the limit.
 _SPACING = 0.1
 
@@ -48,6 +49,7 @@ class RequestFlow:
     :param settled: the most that were over or overdue at once.
     :param failed: the most that failed or were lost or overdue at once.
     :param unanswered: the most that were lost or overdue at once.
+    :param looks: what looked lost at the readings before, the last one last.
     :param marks: moments (unix seconds) with what of `timed_begun` and of `begun` had begun by then.
     :raises MetricsUnavailableError: a count is none.
     """
@@ -61,6 +63,7 @@ class RequestFlow:
     settled: int = 0
     failed: int = 0
     unanswered: int = 0
+    looks: tuple[int, ...] = ()
     marks: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
@@ -78,7 +81,8 @@ class RequestFlow:
         """
         now: Mark = (moment, self.timed_begun, self.begun)
         marks = _thinned({now, *self.marks, *(before.marks if before else ())}, self.limit_s)
-        unanswered = self._surely_lost(moment, marks, before) + self._overdue(moment, marks)
+        looks = self.looks if before is None else (*before.looks, before.lost)[-EARLIER_LOOKS:]
+        unanswered = self._surely_lost(self._rate_per_s(moment, marks), looks) + self._overdue(moment, marks)
         # One that was laid over an earlier one already knows more than a single look does.
         earlier = [one for one in (before, self if len(self.marks) > 1 else None) if one is not None]
         return replace(
@@ -86,14 +90,14 @@ class RequestFlow:
             settled=max([requests + unanswered, *(one.settled for one in earlier)]),
             failed=max([errors + unanswered, *(one.failed for one in earlier)]),
             unanswered=max([unanswered, *(one.unanswered for one in earlier)]),
+            looks=looks,
             marks=marks,
         )
 
-    def _surely_lost(self, moment: float, marks: Sequence[Mark], before: RequestFlow | None) -> int:
-        """Return how many are lost though the counters were read apart: as two readings in a row show, or by far."""
-        rate = self._rate_per_s(moment, marks)
-        shown_twice = 0 if before is None else min(self.lost, before.lost)
-        return max(0, shown_twice - int(READ_WITHIN_S * rate), self.lost - int(LONGEST_PAUSE_S * rate))
+    def _surely_lost(self, rate_per_s: float, looks: tuple[int, ...]) -> int:
+        """Return how many are lost though the counters were read apart: as all looks show, or by far."""
+        shown = min(self.lost, *looks) if len(looks) == EARLIER_LOOKS else 0
+        return max(0, shown - int(READ_WITHIN_S * rate_per_s), self.lost - int(LONGEST_PAUSE_S * rate_per_s))
 
     def _rate_per_s(self, moment: float, marks: Sequence[Mark]) -> float:
         """Return how many began a second of late; 0 where that is not known."""
@@ -114,6 +118,7 @@ class RequestFlow:
         return {
             **{name: getattr(self, name) for name in _COUNTS},
             "limit_s": self.limit_s,
+            "looks": list(self.looks),
             "marks": [list(mark) for mark in self.marks],
         }
 
@@ -127,7 +132,8 @@ class RequestFlow:
         for at, _, _ in marks:
             check_moment("a mark", at)
         counts = {name: int(value[name]) for name in _COUNTS}
-        return cls(**counts, limit_s=float(value["limit_s"]), marks=marks)
+        looks = tuple(checked_count("a look", one) for one in value["looks"])
+        return cls(**counts, limit_s=float(value["limit_s"]), looks=looks, marks=marks)
 
 
 _COUNTS = ("begun", "active", "lost", "timed_begun", "timed_active", "settled", "failed", "unanswered")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Linted:
     """What a check of one file found: its model and steps, or the first fault; warnings are about old names.
 
-    `notes` say what the judge of its canary will not see.
+    `notes` say what the judge of its canary will not see, and what it allows to the last step.
 
     `askable` is there where a model or a golden set was looked at with it.
     """
@@ -83,7 +83,8 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
             askable = lint_askable(spec, model, golden)
         except SlipwayError as error:
             return Linted(path, spec.model, warnings=warnings, error=error)
-    steps, notes = len(spec.rollout.steps), (*_blind_spots(spec), *_switches(spec))
+    steps = len(spec.rollout.steps)
+    notes = (*_blind_spots(spec), *_switches(spec), *_unseen_tail(spec))
     return Linted(path, spec.model, steps, warnings, askable=askable, notes=notes)
 
 
@@ -107,3 +108,21 @@ def _switches(spec: ReleaseSpec) -> Iterator[str]:
     needed = features_needed(inference_service_manifest(spec, ""))
     if spec.rollout.deployment_mode == "Knative" and needed:
         yield f"in Knative mode the predictor needs, in the ConfigMap {'/'.join(CONFIG_MAP)}: {', '.join(needed)}"
+
+
+def _unseen_tail(spec: ReleaseSpec) -> Iterator[str]:
+    """Say how many slow answers no step of a release's canary will find."""
+    from include.model_release.canary.coverage.cold_cache import AS_WARM_WEIGHT, allowed_share
+    from include.model_release.written_numbers import number
+
+    rollout = spec.rollout
+    if not rollout.steps:
+        return
+    last = rollout.steps[-1].weight
+    share = allowed_share(rollout.analysis, last)
+    if share:
+        yield (
+            f"the canary's last step has weight {last} %: a slow tail of up to {number(100 * share)} % of its "
+            f"answers passes for a colder cache, and no later step would find it; add a step of {AS_WARM_WEIGHT} % or "
+            "more, or lower `rollout.analysis.cold_cache_percent`"
+        )

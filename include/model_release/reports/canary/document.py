@@ -185,7 +185,10 @@ class Seen(_Part):
 
 
 class JudgedWindow(_Part):
-    """A window and the verdict after it; `window` is None and `seen` unset where nothing was seen."""
+    """A window and the verdict after it; `window` is None and `seen` unset where nothing was seen.
+
+    `not_seen` is what the metrics source cannot see, in words; unset where nothing is known to be unseen.
+    """
 
     number: StrictInt
     step: StrictInt
@@ -199,6 +202,7 @@ class JudgedWindow(_Part):
     statistics: Statistics
     window: Window | None
     seen: Seen | None = None
+    not_seen: list[str] | None = None
 
 
 class Step(_Part):

@@ -228,6 +228,8 @@ def _window(
         seen = {name: SeenSample.of(sample, window.seconds) for name, sample in samples.items()}
         # A window in which nothing was seen has no such key in the document.
         more["seen"] = Seen(**seen)
+    if verdict.get("not_seen"):
+        more["not_seen"] = verdict["not_seen"]
     return JudgedWindow(
         number=number,
         step=step,

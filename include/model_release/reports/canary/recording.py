@@ -74,7 +74,7 @@ def judged_again(
 
 def _lines(steps: Sequence[Step], windows: Sequence[JudgedWindow]) -> Iterator[dict[str, Any]]:
     """Yield the lines of a run's recording; a step that saw no window changes no verdict."""
-    number = 0
+    number, not_seen = 0, list[str]()
     for window in windows:
         at = window.at.isoformat()
         if window.step != number:
@@ -82,6 +82,9 @@ def _lines(steps: Sequence[Step], windows: Sequence[JudgedWindow]) -> Iterator[d
             step = steps[number - 1]
             begun = {"weight": step.weight, "bake_s": step.bake_s}
             yield {"at": step.intended_at.isoformat(), "step": begun}
+        if (window.not_seen or []) != not_seen:
+            not_seen = window.not_seen or []
+            yield {"at": at, "coverage": {"not_seen": not_seen}}
         if window.window is None:
             yield {"at": at, "blind": _NO_DATA_FRAME.split(window.reason, maxsplit=1)[-1]}
         else:

@@ -47,6 +47,10 @@ class AnalysisPolicy(SpecPart):
     latency was judged after it.
     """
 
+    cold_cache_percent: Annotated[float, Field(ge=0, le=50)] = 3.0
+    """Of the candidate's answers, the percent that may be slow beyond stable's for a cache that is colder because its
+    share is small. At a weight of w % it is this times 1 - w/50; none from 50 % on.
+    """
     disruption_grace_windows: Annotated[int, Field(ge=0, le=100)] = 3
     """Windows of a step that are not judged because the cluster itself took a pod of the candidate away (a node that is
     lost or drained, a preemption); 0: all are judged.

@@ -79,8 +79,8 @@ def test_who_fails_by_latency_is_told_latencies() -> None:
     reason = last_reason(judge(), seen)
     assert reason.startswith(
         "The candidate fails: it is slower than stable in the same windows (p99 93.3 ms against 41.6 ms of stable "
-        # It fails at the fourth window; the first one is a cold model's, and was not asked.
-        "(quantile 0.99 from 1,500 and 3,000 requests; 10 % of its answers took longer than 50 ms, 0 % of stable's); "
+        # It fails at the fifth window; the first one is a cold model's, and was not asked.
+        "(quantile 0.99 from 2,000 and 4,000 requests; 10 % of its answers took longer than 50 ms, 0 % of stable's); "
     )
     assert "errors" not in reason
 

@@ -75,29 +75,26 @@ def test_requests_that_end_while_the_page_is_read_are_not_lost() -> None:
     # What is really lost adds up, and no more than that is left out of it in all.
     gone = [counters(40_000 * at, 40_000 * at - 100 * at, 0) for at in range(1, 6)]
     looks = [(0.0, counters(0, 0, 0)), *((10.0 * at, one) for at, one in enumerate(gone, start=1))]
-    assert sum(one.unanswered for one in samples(*looks)) == 400 - 20  # the last 100 were seen once
-    looks.append((60.0, counters(240_000, 239_500, 0)))
+    assert sum(one.unanswered for one in samples(*looks)) == 200 - 20  # those before had less to show
+    looks += [(10.0 * at, counters(40_000 * at, 40_000 * at - 500, 0)) for at in (6, 7, 8)]
     assert sum(one.unanswered for one in samples(*looks)) == 500 - 20
 
 
-def test_what_one_page_alone_shows_as_lost_is_not() -> None:
+def test_what_some_pages_alone_show_as_lost_is_not() -> None:
     """A pause between the reading of two counters, at 86 requests a second, makes none of them an error."""
-    paused = samples(
-        (0, counters(0, 0, 0)),
-        (10, counters(860, 858, 1)),
-        (11, counters(946, 946, 0)),
-        (12, counters(1032, 1026, 1)),
-        (13, counters(1118, 1118, 0)),
-    )
-    assert [one.unanswered for one in paused] == [0, 0, 0, 0]
+    paused = [
+        (at, counters(86 * at, 86 * at - lost, 0)) for at, lost in enumerate((0, 1, 5, 2, 0, 3, 1, 1, 0))
+    ]
+    assert [one.unanswered for one in samples(*paused)] == [0] * 8
 
 
-def test_hanging_requests_count_at_once_beyond_what_a_pause_explains_and_all_with_the_next_reading() -> None:
-    """Of 300 given up among 1,000 a pause of a tenth of a second explains ten, and a second reading none."""
-    looks = [(0.0, counters(0, 0, 0)), (10.0, counters(1000, 700, 0)), (11.0, counters(1100, 770, 0))]
-    assert [one.unanswered for one in samples(*looks)] == [290, 30]
-    looks.append((12.0, counters(1100, 770, 0)))
-    assert [one.unanswered for one in samples(*looks)] == [290, 30, 10]
+def test_hanging_requests_count_at_once_beyond_what_a_pause_explains_and_all_soon() -> None:
+    """Of 300 given up among 1,000 a pause of a tenth of a second explains ten, until four readings have shown them."""
+    looks = [(0.0, counters(0, 0, 0)), *((float(at), counters(100 * at, 70 * at, 0)) for at in range(10, 14))]
+    assert [one.unanswered for one in samples(*looks)] == [290, 30, 30, 30]
+    looks += [(float(at), counters(1300, 910, 0)) for at in range(14, 17)]
+    assert [one.unanswered for one in samples(*looks)][4:] == [10, 0, 0]
+    assert sum(one.unanswered for one in samples(*looks)) == 390
 
 
 def test_a_late_error_is_one_error() -> None:
