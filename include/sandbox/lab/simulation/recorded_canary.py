@@ -91,9 +91,19 @@ class Traffic:
 
 
 class Story:
-    """The record of one version, written as releases of it go by; `events` is what is in the store."""
+    """The record of one version, written as releases of it go by; `events` is what is in the store.
 
-    def __init__(self, policy: AnalysisPolicy | None = None, release_id: str = "manual__1") -> None:
+    :param not_seen: what the metrics source of its canaries cannot see, in words.
+    """
+
+    def __init__(
+        self,
+        policy: AnalysisPolicy | None = None,
+        release_id: str = "manual__1",
+        *,
+        not_seen: tuple[str, ...] = (),
+    ) -> None:
+        self.not_seen = not_seen
         self.policy = policy or AnalysisPolicy()
         self.events: list[Event] = []
         self.verdicts: list[Verdict] = []
@@ -128,6 +138,7 @@ class Story:
         """
         planned = CanaryPlan(steps=tuple(steps), **plan)
         judge, left = CanaryJudge(self.policy), itertools.count() if windows is None else iter(range(windows))
+        judge.not_seen = self.not_seen
         self.verdicts, began = [], self.now
         self.tell(StageStarted(stage="canary"))
         decision = "died"

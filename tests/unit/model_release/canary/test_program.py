@@ -155,6 +155,9 @@ _SAMPLE = {"requests": 10, "errors": 1}
         ('{"step": {"weight": 5}}', '"weight": 5'),
         ('{"step": {"weight": 5, "bake_s": -1}}', "-1"),
         ('{"policy": {"alpha": 0.1}}', ""),
+        ('{"coverage": {}}', "{}"),
+        ('{"coverage": {"not_seen": "latency"}}', "latency"),
+        ('{"coverage": {"not_seen": [1]}}', "[1]"),
     ],
 )
 @pytest.mark.parametrize("explain", [(), ("--explain",)])
@@ -228,6 +231,15 @@ def test_replays_are_told_from_users(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "it rests on 62 requests in this step, of them 60 replayed golden requests" in told
 
 
+def test_what_the_source_cannot_see_is_said_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A recording that says it leads to the very words of the pass, and to the verdict that holds them."""
+    recording = recorded(tmp_path / "w.jsonl", {"coverage": {"not_seen": ["latency", "gRPC errors"]}}, _GOOD)
+    assert main([recording]) == 0
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["reason"].endswith("Its metrics source does not see: latency, gRPC errors.")
+    assert verdict["not_seen"] == ["latency", "gRPC errors"]
+
+
 def test_a_source_that_nobody_knows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Requests of which nobody knows whose they are are not judged as users'."""
     assert main([recorded(tmp_path / "w.jsonl", {**_GOOD, "source": "bots"})]) == 2
@@ -251,5 +263,14 @@ def test_help_tells_the_format_and_the_exit_codes(capsys: pytest.CaptureFixture[
         main(["--help"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
-    for words in ('{"policy"', '{"step"', '{"window"', '{"blind"', "1 fail", "3 inconclusive", "--explain"):
+    for words in (
+        '{"policy"',
+        '{"step"',
+        '{"window"',
+        '{"blind"',
+        '{"coverage"',
+        "1 fail",
+        "3 inconclusive",
+        "--explain",
+    ):
         assert words in told

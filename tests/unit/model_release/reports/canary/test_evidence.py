@@ -39,6 +39,14 @@ def good() -> Story:
     return story
 
 
+def partly_seen() -> Story:
+    """By a metrics source that does not see everything, which each pass says."""
+    story = Story(not_seen=("errors inside streams", "latency"))
+    assert story.canary(Traffic()) == "advance"
+    story.promote()
+    return story
+
+
 def failing() -> Story:
     story = Story()
     assert story.canary(Traffic(candidate_errors=0.05, bad_after_s=150)) == "roll_back"
@@ -96,6 +104,7 @@ def failing_replays() -> Story:
 
 STORIES: list[Callable[[], Story]] = [
     good,
+    partly_seen,
     failing,
     slow,
     without_data,
