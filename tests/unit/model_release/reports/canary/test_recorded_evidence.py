@@ -18,7 +18,7 @@ def test_a_recorded_canary_has_the_same_evidence_to_the_last_byte() -> None:
     """A run that was broken off, windows without data, replays, a cancellation, windows before there were replays."""
     lines = (_RECORDED / "events.jsonl").read_bytes().splitlines()
     planned = (RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30))
-    policy = AnalysisPolicy(latency_grace_s=0.0)  # recorded before raises had a grace
+    policy = AnalysisPolicy(latency_grace_s=0.0, cold_cache_percent=0.0)  # recorded before there were these
     evidence = canary_evidence([Event.from_bytes(line) for line in lines], policy, planned=planned)
     assert json.dumps(evidence.to_document(), indent=1) == (_RECORDED / "canary.json").read_text()
 
