@@ -35,10 +35,11 @@ from include.model_release.rollout.next_action import (
 )
 from include.model_release.rollout.observation import Observed
 from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures
+from include.sandbox.lab.simulation.edits import V1, V2, V3, V4, naming
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
-OLDER, GOOD, BAD, OTHER = "s3://b/v1", "s3://b/v2", "s3://b/v3", "s3://b/v4"
+OLDER, GOOD, BAD, OTHER = V1, V2, V3, V4
 Json = dict[str, Any]
 # How many states the controllers may come to that a scenario still looks at; what lies beyond is not judged.
 _FUTURES = 3000
@@ -64,29 +65,24 @@ STORIES: Mapping[str, tuple[Goal, ...]] = {
 }
 
 
-def _named(uri: str | None = None, **others: Any) -> Json:
-    predictor = {**others, **({} if uri is None else {"model": {"storageUri": uri}})}
-    return {"metadata": {}, "spec": {"predictor": predictor}}
-
-
 def _without_notes(model: KnativeModel) -> Json:
     notes = dict.fromkeys(key for key in model.annotations if key.startswith(ANNOTATION_PREFIX))
     return {"metadata": {"annotations": notes}}
 
 
 KNATIVE_EDITS: Mapping[str, Callable[[KnativeModel], Json]] = {
-    "names good": lambda _: _named(GOOD),
-    "names bad": lambda _: _named(BAD),
-    "names other": lambda _: _named(OTHER),
-    "names good, drops percent": lambda _: _named(GOOD, canaryTrafficPercent=None),
-    "names bad, drops percent": lambda _: _named(BAD, canaryTrafficPercent=None),
-    "replaces by good": lambda _: _named(GOOD, canaryTrafficPercent=None, annotations=None),
-    "drops percent": lambda _: _named(canaryTrafficPercent=None),
-    "percent 0": lambda _: _named(canaryTrafficPercent=0),
-    "percent 30": lambda _: _named(canaryTrafficPercent=30),
-    "percent 100": lambda _: _named(canaryTrafficPercent=100),
+    "names good": lambda _: naming(GOOD),
+    "names bad": lambda _: naming(BAD),
+    "names other": lambda _: naming(OTHER),
+    "names good, drops percent": lambda _: naming(GOOD, canaryTrafficPercent=None),
+    "names bad, drops percent": lambda _: naming(BAD, canaryTrafficPercent=None),
+    "replaces by good": lambda _: naming(GOOD, canaryTrafficPercent=None, annotations=None),
+    "drops percent": lambda _: naming(canaryTrafficPercent=None),
+    "percent 0": lambda _: naming(canaryTrafficPercent=0),
+    "percent 30": lambda _: naming(canaryTrafficPercent=30),
+    "percent 100": lambda _: naming(canaryTrafficPercent=100),
     "drops notes": _without_notes,
-    "touches spec": lambda model: _named(minReplicas=model.generation),
+    "touches spec": lambda model: naming(minReplicas=model.generation),
 }
 KNATIVE_STEPS = ("sync", "kserve", "configuration", "ready", "ready_newest", "route", "ingress")
 STANDARD_STEPS = ("sync", "reconcile", "route", "status", "gateway", "ready", "scale")
@@ -98,9 +94,9 @@ def _canaries(model: StandardModel, change: Callable[[Json], Json]) -> Json:
 
 
 STANDARD_EDITS: Mapping[str, Callable[[StandardModel], Json]] = {
-    "names good": lambda _: _named(GOOD),
-    "names bad": lambda _: _named(BAD),
-    "names other": lambda _: _named(OTHER),
+    "names good": lambda _: naming(GOOD),
+    "names bad": lambda _: naming(BAD),
+    "names other": lambda _: naming(OTHER),
     "replaces by good": lambda model: {
         "metadata": {},
         "spec": {"canary": None, "predictor": {"name": None, "annotations": None, **_good_of(model)}},
@@ -110,7 +106,7 @@ STANDARD_EDITS: Mapping[str, Callable[[StandardModel], Json]] = {
     "percent 30": lambda model: _canaries(model, lambda one: {**one, "trafficPercent": 30}),
     "percent 100": lambda model: _canaries(model, lambda one: {**one, "trafficPercent": 100}),
     "canary serves other": lambda model: _canaries(model, lambda one: _serving(one, OTHER)),
-    "touches spec": lambda model: _named(timeout=model.generation),
+    "touches spec": lambda model: naming(timeout=model.generation),
 }
 
 

@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     print_measurement(measurement, console)
     _write(arguments.results, _json(measurement))
     if arguments.markdown:
-        _write(arguments.markdown, markdown(measurement))
+        page: Path = arguments.markdown
+        before = page.read_text(encoding="utf-8") if arguments.cell and page.exists() else ""
+        _write(page, markdown(measurement, before))
     return 1 if arguments.check and not measurement.reached else 0
 
 
@@ -61,7 +63,12 @@ def _parser() -> argparse.ArgumentParser:
         "--jobs", type=_positive, default=len(os.sched_getaffinity(0)), help="processes; default: all cores"
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON; default: %(default)s")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as a page, too")
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="write the table as a page, too; with --cell its other rows stay as they are",
+    )
     parser.add_argument("--check", action="store_true", help="exit with 1 where a goal was missed")
     return parser
 

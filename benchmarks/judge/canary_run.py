@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.judge.cells import ALL_PLANS, Cell
+from benchmarks.judge.cell import ALL_PLANS, Cell
 from benchmarks.judge.rules import Rule, RuleVerdict, others
 from benchmarks.judge.traffic import draw
 from include.model_release.canary.judge import CanaryJudge
@@ -54,7 +54,8 @@ class SlipwayCanary:
             step = self._steps.pop(0)
             self._judge.begin_step(step.weight, step.bake_s)
             self._next_step_s += step.bake_s
-        self._seen_s += window.seconds
+        # Streams are asked beside users, in the same time.
+        self._seen_s += window.seconds if window.source == "users" else 0.0
         verdict = self._judge.observe(window)
         return RuleVerdict(verdict.status, verdict.reason)
 
@@ -66,7 +67,7 @@ def run_canary(cell: Cell, run: int, seed: int) -> Outcome:
     end_s = sum(step.bake_s for step in plan.steps)
     rng = np.random.default_rng([seed, zlib.crc32(cell.name.encode()), run])
     recording = draw(cell.traffic, _extended(plan, cell.extension_s), latency_model, rng)
-    minutes = list(recording.by_minute().windows())
+    minutes = list(recording.of_answers().by_minute().windows())
     fault_s = cell.traffic.fault_begins_s
     return Outcome(
         plan_name,
@@ -85,8 +86,9 @@ def watch(judge: Rule, windows: Iterable[Window], *, end_s: float, fault_s: floa
     """
     at_s, requests, status = 0.0, 0, "inconclusive"
     for window in windows:
-        at_s += window.seconds
-        requests += window.candidate.requests if at_s > fault_s else 0
+        if window.source == "users":
+            at_s += window.seconds
+            requests += window.candidate.requests if at_s > fault_s else 0
         status = judge.observe(window).status
         if status == "fail" or (status == "pass" and at_s >= end_s - 1e-6):
             break

@@ -11,7 +11,7 @@ from typing import Any
 from scipy.stats import binomtest, norm
 
 from benchmarks.judge.canary_run import Outcome, Watched
-from benchmarks.judge.cells import PLAN_WORDS, Cell, Goal
+from benchmarks.judge.cell import PLAN_WORDS, Cell, Goal
 
 CONFIDENCE = 0.95
 

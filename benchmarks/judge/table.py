@@ -10,7 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.judge.cells import CELLS, POWER
+from benchmarks.judge.cell import POWER
+from benchmarks.judge.cells import CELLS
 from benchmarks.judge.summary import CellResult, Ended, Estimate
 from benchmarks.judge.timing import VERDICT_LIMIT_MS, WINDOWS, Timing
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
@@ -94,6 +95,7 @@ GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {
     "raises": ("After a raise, and around an outage: how often a good candidate fails", _HARMLESS),
     "errors": ("More errors: how surely and how soon they are found", _FAULTS),
     "last step": ("A fault that begins at 99 %, where stable answers next to nothing", _FAULTS),
+    "unseen": ("What no count of answers shows: the others' rules see answers alone", _FAULTS),
     "latency": ("Slower answers", _FAULTS),
 }
 
@@ -129,21 +131,32 @@ def print_measurement(measurement: Measurement, console: Console) -> None:
     console.print(f"{LEGEND} Seed {measurement.seed}.")
 
 
-def markdown(measurement: Measurement) -> str:
-    """Return the measurement as a page of the documentation."""
+def markdown(measurement: Measurement, before: str = "") -> str:
+    """Return the measurement as a page of the documentation.
+
+    :param before: the page as it was: rows of cells that were not measured now are taken over.
+    """
+    kept = {cell.title: row for cell in CELLS.values() if (row := _row_of(cell.title, before))}
     lines = [
         _INTRODUCTION.format(
             policy=_policy_words(), power=POWER, seed=measurement.seed, legend=_filled(LEGEND, "- ")
         )
     ]
-    for title, headings, rows in _tables(measurement.results):
-        lines += ["", f"## {title}", "", _line(headings), _line(["---"] * len(headings))]
-        lines += [_line(row) for row in rows]
-    left_out = len(CELLS) - len(measurement.results)
+    kept |= {row[0]: _line(row) for _, _, rows in _tables(measurement.results) for row in rows}
+    for group, (title, columns) in GROUPS.items():
+        rows = [kept[cell.title] for cell in CELLS.values() if cell.group == group and cell.title in kept]
+        headings = [heading for heading, _ in columns]
+        if rows:
+            lines += ["", f"## {title}", "", _line(headings), _line(["---"] * len(headings)), *rows]
+    left_out = len(CELLS) - len(kept)
     if left_out:
         lines += ["", f"{left_out} of {len(CELLS)} cells were left out of this run."]
     lines += ["", "## Cost", "", timing_words(measurement.timing), ""]
     return "\n".join(lines)
+
+
+def _row_of(title: str, page: str) -> str | None:
+    return next((line for line in page.splitlines() if line.startswith(f"| {title} |")), None)
 
 
 def _policy_words() -> str:
@@ -164,7 +177,8 @@ _INTRODUCTION = """\
 # The judge, measured
 
 What `make bench-judge` printed; written by it (`ARGS="--markdown docs/judge-table.md"`), not by hand. The
-simulation is in `benchmarks/judge/`; with the same seed ({seed}) it draws the same canaries.
+simulation is in `benchmarks/judge/`; with the same seed ({seed}) it draws the same canaries. With `--cell` it
+replaces the rows of these cells alone: the others are as the judge was when they were measured.
 
 A canary lasts 25 minutes, in windows of 10 s, its weight rising in equal steps: 2, 5, 10, 25, 50 % or 5, 10,
 25, 50 %. Cells *to 99 %* rise over 5 and 25 % to 99 %, or begin there where they say so. Where another cell

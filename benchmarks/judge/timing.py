@@ -9,7 +9,8 @@ from statistics import median
 import numpy as np
 
 from benchmarks.judge.canary_run import SlipwayCanary
-from benchmarks.judge.cells import CELLS, PLANS
+from benchmarks.judge.cell import PLANS
+from benchmarks.judge.cells import CELLS
 from benchmarks.judge.traffic import draw
 
 WINDOWS = 150

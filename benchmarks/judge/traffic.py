@@ -41,6 +41,11 @@ class Traffic:
     candidate's answers take `tail_factor` times as long, and up to a weight of `SMALL_WEIGHT` `small_weight_tail` of
     them do (its cache is colder than stable's). Its server is away for `outage_s` seconds, once at a random moment, or
     every `outage_every_s` seconds.
+
+    Of all requests the share `unanswered`, and of the candidate's while it is faulty `candidate_unanswered`, are never
+    answered, and their clients give up; `candidate_waiting` of them are never answered, and their clients wait on. With
+    `streamed_per_s` so many golden requests a second are streamed to each revision as well; while it is faulty
+    `candidate_stream_errors` of the candidate's hold an error.
     """
 
     rate_per_s: float
@@ -61,25 +66,63 @@ class Traffic:
     small_weight_tail: float = 0.0
     outage_s: float = 0.0
     outage_every_s: float = 0.0
+    unanswered: float = 0.0
+    candidate_unanswered: float = 0.0
+    candidate_waiting: float = 0.0
+    streamed_per_s: float = 0.0
+    candidate_stream_errors: float = 0.0
+
+    @property
+    def shows_what_began(self) -> bool:
+        """Whether the windows are those of a router that counts requests as they begin."""
+        return bool(self.unanswered or self.candidate_unanswered or self.candidate_waiting)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One revision's windows: counts of shape (windows,), histograms of shape (windows, buckets)."""
+    """One revision's windows: counts of shape (windows,), histograms of shape (windows, buckets).
+
+    `requests` are those that are over, and `unanswered` of them (and of `errors`) never got an answer; `waiting` began
+    in the window and are active for good. Where the router does not show what began, both are 0.
+    """
 
     requests: Counts
     errors: Counts
     histograms: Counts
+    unanswered: Counts
+    waiting: Counts
+    shows_what_began: bool = False
 
     def summed(self, starts: Counts) -> Drawn:
         """Return the sums over the groups of windows that begin at the indices `starts`."""
-        return Drawn(*(np.add.reduceat(counts, starts, axis=0) for counts in vars(self).values()))
+        counts = {name: one for name, one in vars(self).items() if name != "shows_what_began"}
+        sums = {name: np.add.reduceat(one, starts, axis=0) for name, one in counts.items()}
+        return replace(self, **sums)
 
     def samples(self, bounds_ms: tuple[float, ...]) -> Iterator[Sample]:
         """Yield each window's sample."""
-        counts = zip(self.requests.tolist(), self.errors.tolist(), self.histograms.tolist(), strict=True)
-        for requests, errors, histogram in counts:
-            yield Sample(requests, errors, dict(zip(bounds_ms, histogram, strict=True)))
+        active = np.cumsum(self.waiting)
+        counts = (self.requests, self.errors, self.histograms, self.unanswered, self.waiting, active)
+        for requests, errors, histogram, lost, waiting, open_now in zip(
+            *(one.tolist() for one in counts), strict=True
+        ):
+            buckets = dict(zip(bounds_ms, histogram, strict=True))
+            if not self.shows_what_began:
+                yield Sample(requests, errors, buckets)
+                continue
+            yield Sample(requests, errors, buckets, lost, begun=requests + waiting, active=open_now)
+
+    def of_answers(self) -> Drawn:
+        """Return what a count of answers shows: nothing of those that were never answered."""
+        none = np.zeros_like(self.unanswered)
+        return replace(
+            self,
+            requests=self.requests - self.unanswered,
+            errors=self.errors - self.unanswered,
+            unanswered=none,
+            waiting=none,
+            shows_what_began=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -91,12 +134,24 @@ class Recording:
     seconds: Floats
     stable: Drawn
     candidate: Drawn
+    streamed: tuple[Window, ...] = ()
 
     def windows(self) -> Iterator[Window]:
-        """Yield the windows, each made when it is asked for: a canary that fails early costs little."""
+        """Yield the windows, each made when it is asked for: a canary that fails early costs little.
+
+        A window of streams comes before that of the users of the same time.
+        """
         both = zip(self.stable.samples(self.bounds_ms), self.candidate.samples(self.bounds_ms), strict=True)
-        for seconds, (stable, candidate) in zip(self.seconds.tolist(), both, strict=True):
+        for place, (seconds, (stable, candidate)) in enumerate(zip(self.seconds.tolist(), both, strict=True)):
+            if self.streamed:
+                yield self.streamed[place]
             yield Window(seconds, stable, candidate)
+
+    def of_answers(self) -> Recording:
+        """Return the same canary as counts of answers show it."""
+        return replace(
+            self, stable=self.stable.of_answers(), candidate=self.candidate.of_answers(), streamed=()
+        )
 
     def by_minute(self) -> Recording:
         """Return the same canary in windows of a minute, each the sum of the windows that begin in it."""
@@ -176,15 +231,53 @@ def draw(
         away = _outages(traffic, schedule, rng)
         candidate_errors = 1 - (1 - candidate_errors) * (1 - away)
 
-    def revision(share: Floats, errors: Floats, scale: Floats, tail_share: Floats) -> Drawn:
-        requests = rng.poisson(traffic.rate_per_s * load * schedule.seconds * share)
-        failed = rng.binomial(requests, _clumped(errors, traffic.correlation, rng))
+    def revision(share: Floats, errors: Floats, scale: Floats, tail_share: Floats, ends: _Ends) -> Drawn:
+        began = rng.poisson(traffic.rate_per_s * load * schedule.seconds * share)
+        none = np.zeros_like(began)
+        waiting = rng.binomial(began, ends.waiting) if ends.waiting.any() else none
+        lost = rng.binomial(began - waiting, ends.unanswered) if ends.unanswered.any() else none
+        answered = began - waiting - lost
+        failed = rng.binomial(answered, _clumped(errors, traffic.correlation, rng))
         buckets = latency_model.bucket_shares(scale, tail_share, traffic.tail_factor)
-        return Drawn(requests, failed, rng.multinomial(requests, buckets))
+        histograms = rng.multinomial(answered, buckets)
+        return Drawn(answered + lost, failed + lost, histograms, lost, waiting, traffic.shows_what_began)
 
-    stable = revision(1 - schedule.weight, errors, scale, np.zeros_like(tail))
-    candidate = revision(schedule.weight, candidate_errors, candidate_scale, tail)
-    return Recording(latency_model.bounds_ms, schedule.begins_s, schedule.seconds, stable, candidate)
+    always = np.ones_like(middle_s)
+    stable_ends = _Ends(always * traffic.unanswered, always * 0.0)
+    candidate_ends = _Ends(
+        np.where(faulty, traffic.candidate_unanswered, traffic.unanswered),
+        np.where(faulty, traffic.candidate_waiting, 0.0),
+    )
+    stable = revision(1 - schedule.weight, errors, scale, np.zeros_like(tail), stable_ends)
+    candidate = revision(schedule.weight, candidate_errors, candidate_scale, tail, candidate_ends)
+    return Recording(
+        latency_model.bounds_ms,
+        schedule.begins_s,
+        schedule.seconds,
+        stable,
+        candidate,
+        _streamed(traffic, schedule.seconds, faulty, rng) if traffic.streamed_per_s else (),
+    )
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Of a revision's requests by window: the shares that are given up, and that are waited for, unanswered."""
+
+    unanswered: Floats
+    waiting: Floats
+
+
+def _streamed(
+    traffic: Traffic, seconds: Floats, faulty: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[Window, ...]:
+    """Draw the windows of golden requests that are streamed to both revisions."""
+    asked = np.rint(traffic.streamed_per_s * seconds).astype(np.int64)
+    failed = rng.binomial(asked, np.where(faulty, traffic.candidate_stream_errors, 0.0))
+    return tuple(
+        Window(length, Sample(count, 0), Sample(count, bad), "stream")
+        for length, count, bad in zip(seconds.tolist(), asked.tolist(), failed.tolist(), strict=True)
+    )
 
 
 def _outages(traffic: Traffic, schedule: Schedule, rng: np.random.Generator) -> Floats:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from include.model_release.errors import (
     ClusterUnavailableError,
@@ -14,8 +14,7 @@ from include.model_release.errors import (
     SlipwayError,
     TimedOutError,
 )
-from include.model_release.rollout.next_action import Observed, RollBack, Withdraw
-from include.model_release.rollout.reconciler import Reconciliation
+from include.model_release.rollout.next_action import Observed, RollBack
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
 from slipway.hooks.lease import LeaseHook
@@ -60,22 +59,7 @@ class CanaryEnd:
         if trouble is not None:
             log.warning("users go first, the canary's lease could not be ended yet: %s", trouble)
 
-        def reach(
-            goal: RollBack | Withdraw,
-            on_progress: Callable[[Reconciliation], None],
-            *,
-            observed: Observed | None = None,
-            suffices: Callable[[Reconciliation], bool] | None = None,
-        ) -> Reconciliation:
-            return reconcile(
-                self._service,
-                goal,
-                timeout_s=timeout_s,
-                on_progress=on_progress,
-                observed=observed,
-                suffices=suffices,
-            )
-
+        reach = partial(reconcile, self._service, timeout_s=timeout_s)
         way = WayBack(reach, drain, observed.storage_uri, on_progress=tell)
         reached = way.go(RollBack(observed.stable_uri), observed)
         if trouble is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from include.model_release.errors import SlipwayError
 from include.model_release.operations.notices.of_release import lease_lost_notice
@@ -51,27 +52,20 @@ class LiveService:
         :raises CanaryPausedError: the canary is held, and a person has paused it.
         """
         service, timeout_s = self._parts.service, self._parts.address.ready_timeout_s
-        on_progress = on_progress or tell
-        if lease_holder is None:
-            return reconcile(
-                service,
-                goal,
-                timeout_s=timeout_s,
-                on_progress=on_progress,
-                observed=observed,
-                suffices=suffices,
-                permit=permit,
-            )
-        hold = lease_holder.keep_to_raise
-        return reconcile(
+        reach = partial(
+            reconcile,
             service,
             goal,
             timeout_s=timeout_s,
-            on_progress=on_progress,
+            on_progress=on_progress or tell,
             observed=observed,
             suffices=suffices,
-            permit=hold if permit is None else both(hold, permit),
-            while_waiting=lease_holder.keep_if_due,
+        )
+        if lease_holder is None:
+            return reach(permit=permit)
+        hold = lease_holder.keep_to_raise
+        return reach(
+            permit=hold if permit is None else both(hold, permit), while_waiting=lease_holder.keep_if_due
         )
 
     def take_back_canary(self, candidate_uri: str = "") -> None:

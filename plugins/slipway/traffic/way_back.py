@@ -19,8 +19,8 @@ class Reach(Protocol):
     def __call__(
         self,
         goal: RollBack | Withdraw,
-        on_progress: Callable[[Reconciliation], None],
         *,
+        on_progress: Callable[[Reconciliation], None],
         observed: Observed | None = None,
         suffices: Callable[[Reconciliation], bool] | None = None,
     ) -> Reconciliation:
@@ -63,14 +63,14 @@ class WayBack:
         """Reach the goal; `drained` then waits for the rest."""
         self._look_at(observed)
         if isinstance(goal, Withdraw) or self._had_users is False:
-            return self._reach(goal, self._on_progress, observed=observed)
-        first = self._reach(goal, self._on_progress, observed=observed, suffices=self._is_off)
+            return self._reach(goal, on_progress=self._on_progress, observed=observed)
+        first = self._reach(goal, on_progress=self._on_progress, observed=observed, suffices=self._is_off)
         if isinstance(first.action, Done):
             return first
         if first.observed is not None and first.observed.dialect == "Standard":
             self._drain.wait_until_removable()
             self._before_removal(self.candidate)
-        return self._reach(goal, self._on_progress)
+        return self._reach(goal, on_progress=self._on_progress)
 
     def drained(self) -> Drained | None:
         """Wait until nobody is on the candidate, or nobody can tell, and return which; None: nobody has looked."""

@@ -12,9 +12,8 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     next_action,
 )
+from include.sandbox.lab.simulation.edits import V3
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
-
-V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
 
 
 def drive(model: KnativeModel, goal: Goal, rounds: int = 30) -> Any:

@@ -32,11 +32,9 @@ from include.model_release.rollout.reconciler import (
 )
 from include.model_release.rollout.standard_view import backend_name, predictor_name
 from include.sandbox.lab.simulation.cluster_model import ConflictError, futures
+from include.sandbox.lab.simulation.edits import V3
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
-
-V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
-
 
 STABLE, CANDIDATE = backend_name("digits", ""), backend_name("digits", predictor_name(V3))
 START = StartCanary(V3, 20, release_id="digits-3", version=3)

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.judge import __main__ as program
 from benchmarks.judge.canary_run import Outcome, Watched, run_canary, watch
-from benchmarks.judge.cells import CELLS, PLANS, RATES_PER_S, Cell, Goal
+from benchmarks.judge.cell import PLANS, RATES_PER_S, Cell, Goal
+from benchmarks.judge.cells import CELLS
 from benchmarks.judge.parallel import run_cells
 from benchmarks.judge.rules import Flagger, RuleVerdict
 from benchmarks.judge.summary import CellResult, Ended, Estimate, Held

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from benchmarks.judge.cells import CELLS, FROM_2, FROM_5
+from benchmarks.judge.cell import FROM_2, FROM_5
+from benchmarks.judge.cells import CELLS
 from benchmarks.judge.latency import (
     ENVOY_BOUNDS_MS,
     PROMETHEUS_BOUNDS_MS,

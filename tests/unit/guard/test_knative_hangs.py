@@ -10,8 +10,9 @@ from include.guard.watch import Guard, Sight, Terms
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.actions import FALLBACK_AFTER_S
 from include.sandbox.lab.simulation.cluster_model import ConflictError
+from include.sandbox.lab.simulation.edits import V2
 from include.sandbox.lab.simulation.knative_model import KnativeModel
-from tests.support.rollout.knative_steps import V2, canary_at
+from tests.support.rollout.knative_steps import canary_at
 
 _WEBHOOK_S = 10.0
 

@@ -17,8 +17,8 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.lab.simulation.edits import V1, V2
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
-from tests.support.rollout.knative_steps import V1, V2
 
 # --- first version ---
 

@@ -29,8 +29,9 @@ from include.model_release.rollout.reconciler import (
     Reconciler,
     Saw,
 )
+from include.sandbox.lab.simulation.edits import V2, V3
 from include.sandbox.lab.simulation.knative_model import KnativeModel
-from tests.support.rollout.knative_steps import V2, V3, canary_at, drive
+from tests.support.rollout.knative_steps import canary_at, drive
 from tests.support.rollout.standard_steps import Carried
 
 BACK = RollBack(V2, V3)

@@ -24,8 +24,9 @@ from include.model_release.rollout.next_action import (
 )
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import GiveUp, Limits, Reconciler, Saw
+from include.sandbox.lab.simulation.edits import V1, V2, V3
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
-from tests.support.rollout.knative_steps import V1, V2, V3, canary_at, drive
+from tests.support.rollout.knative_steps import canary_at, drive
 
 STABLE, CANDIDATE = "digits-predictor-00002", "digits-predictor-00003"
 

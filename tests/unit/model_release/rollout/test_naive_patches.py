@@ -16,8 +16,9 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.sandbox.lab.simulation.cluster_model import worst_share
+from include.sandbox.lab.simulation.edits import V1, V2, V3
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
-from tests.support.rollout.knative_steps import V1, V2, V3, canary_at, drive
+from tests.support.rollout.knative_steps import canary_at, drive
 
 NAIVE = {
     "the old URI, percent dropped": (25, {"canaryTrafficPercent": None, "model": {"storageUri": V2}}),

@@ -25,16 +25,17 @@ from include.model_release.rollout.next_action import (
     serving_doubt,
 )
 from include.sandbox.lab.simulation.cluster_model import worst_share
+from include.sandbox.lab.simulation.edits import V1, V2, V3, V4, naming
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
-from tests.support.rollout.knative_steps import V1, V2, V3, canary_at, drive
+from tests.support.rollout.knative_steps import canary_at, drive
 
 BACK = RollBack(V2, V3)
 FORBIDDEN = "reading the Revision models/digits-predictor-00003 failed: HTTP 403 Forbidden"
 
 
 def name(model: KnativeModel, uri: str, **others: Any) -> None:
-    """Have a person name a version, with `kubectl apply`: what the manifest does not hold stays as it is."""
-    model.patch({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": uri}, **others}}})
+    """Have a person name a version."""
+    model.patch(naming(uri, **others))
 
 
 def patched(model: KnativeModel, goal: Goal) -> Patch:
@@ -117,7 +118,7 @@ def test_the_note_of_a_rollback_goes_with_the_next_canary() -> None:
     model = canary_at(20)
     drive(model, BACK)
     assert "annotations" in model.spec
-    drive(model, StartCanary("s3://b/v4", 5))
+    drive(model, StartCanary(V4, 5))
     assert not model.spec["annotations"]
 
 
@@ -185,7 +186,7 @@ def test_percent_0_is_not_set_where_it_leads_to_the_bad_version() -> None:
 
 def changed_and_back(model: KnativeModel) -> None:
     """Have a person name another version, which comes up, and the candidate again; KServe has not acted on that."""
-    name(model, "s3://b/v4")
+    name(model, V4)
     model.settle()
     name(model, V3)
 
@@ -194,7 +195,7 @@ def changed_and_back(model: KnativeModel) -> None:
 def test_no_weight_is_raised_where_somebody_else_has_named_a_version(goal: Goal) -> None:
     """It names the candidate again, and KServe may still hold the other one: who did it is told."""
     model = canary_at(20)
-    name(model, "s3://b/v4")
+    name(model, V4)
     model.step("sync")
     name(model, V3)
     action = next_action(goal, model.read())
@@ -213,7 +214,7 @@ def test_no_step_forward_takes_another_versions_revision_for_the_candidate(goal:
     seen = observe(service, behind=model.knative_service(), revisions=model.revision_objects())
     action = next_action(goal, seen)
     assert isinstance(action, Wait)
-    assert "s3://b/v4" in action.reason
+    assert V4 in action.reason
 
 
 def test_a_smaller_weight_waits_for_no_proof() -> None:
@@ -227,7 +228,7 @@ def test_a_smaller_weight_waits_for_no_proof() -> None:
 def test_a_version_that_is_only_named_is_not_live(goal: Goal) -> None:
     """A person has just named another one; the settled status is about the one before."""
     model = live_model()
-    named = "s3://b/v4" if isinstance(goal, StartCanary) else V3
+    named = V4 if isinstance(goal, StartCanary) else V3
     name(model, named)
     if isinstance(goal, FirstDeploy):
         goal = FirstDeploy({"spec": {"predictor": {"model": {"storageUri": named}}}})

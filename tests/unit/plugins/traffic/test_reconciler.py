@@ -13,8 +13,9 @@ from include.model_release.errors import TimedOutError
 from include.model_release.rollout import reconciler as rules
 from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
 from include.model_release.rollout.reconciler import Reconciliation
+from include.sandbox.lab.simulation.edits import V2, V3
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
-from tests.support.rollout.standard_steps import V2, V3, given_users, patched
+from tests.support.rollout.standard_steps import given_users, patched
 
 
 class UnnotedCanary:

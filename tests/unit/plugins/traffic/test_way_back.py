@@ -14,8 +14,8 @@ from include.model_release.rollout.next_action import Done, Patch, RollBack, Wit
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from include.sandbox.lab.simulation.cluster_model import ClusterModel
+from include.sandbox.lab.simulation.edits import V2, V3
 from tests.support.rollout import knative_steps, standard_steps
-from tests.support.rollout.knative_steps import V2, V3
 
 GOAL = RollBack(V2, V3)
 
@@ -36,7 +36,7 @@ class Driven:
         )
 
     def reach(
-        self, goal: Any, on_progress: Any, *, observed: Observed | None = None, suffices: Any = None
+        self, goal: Any, *, on_progress: Any, observed: Observed | None = None, suffices: Any = None
     ) -> Reconciliation:
         """Do one thing after the other until it suffices, or is done."""
         for _ in range(60):

@@ -24,18 +24,9 @@ from include.model_release.rollout.reconciler import Limits, Reached, Reconciler
 from include.model_release.rollout.replicas import Replicas, needed, read_deployments
 from include.model_release.rollout.standard_view import backend_name, predictor_name
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.lab.simulation.edits import V1, V2, V3
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
-from tests.support.rollout.standard_steps import (
-    CANDIDATE,
-    STABLE,
-    V1,
-    V2,
-    V3,
-    Carried,
-    canary_at,
-    drive,
-    patched,
-)
+from tests.support.rollout.standard_steps import CANDIDATE, STABLE, Carried, canary_at, drive, patched
 
 BACK = RollBack(V2, V3)
 GOOD_AGAIN = backend_name("digits", predictor_name(V2))

@@ -10,8 +10,9 @@ from include.model_release.rollout.actions import Done, PatchRoutes, RollBack, W
 from include.model_release.rollout.next_action import next_action
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.kserve.standard import machine
+from include.sandbox.lab.simulation.edits import V2, V3
 from include.sandbox.lab.simulation.standard_model import StandardModel
-from tests.support.rollout.standard_steps import CANDIDATE, STABLE, V2, V3, canary_at, drive
+from tests.support.rollout.standard_steps import CANDIDATE, STABLE, canary_at, drive
 
 GOAL = RollBack(V2, V3)
 

@@ -18,8 +18,9 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.lab.simulation.edits import V1, V3
 from include.sandbox.lab.simulation.standard_model import StandardModel
-from tests.support.rollout.standard_steps import V1, V3, canary_at, drive
+from tests.support.rollout.standard_steps import canary_at, drive
 
 # --- first version ---
 

@@ -32,8 +32,9 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
+from include.sandbox.lab.simulation.edits import V2, V3
 from include.sandbox.lab.simulation.standard_model import StandardModel
-from tests.support.rollout.standard_steps import CANDIDATE, STABLE, V2, V3, Carried, canary_at, drive, patched
+from tests.support.rollout.standard_steps import CANDIDATE, STABLE, Carried, canary_at, drive, patched
 
 BACK = RollBack(V2, V3)
 FORBIDDEN = ClusterUnavailableError(

@@ -17,13 +17,12 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.sandbox.lab.simulation.cluster_model import futures
+from include.sandbox.lab.simulation.edits import V2, V3
 from include.sandbox.lab.simulation.standard_model import standard_live
 from tests.support.rollout.standard_steps import (
     CANDIDATE,
     STABLE,
     START,
-    V2,
-    V3,
     canary_at,
     drive,
     failing,

@@ -19,15 +19,16 @@ from include.model_release.rollout.next_action import (
     next_action,
     serving_doubt,
 )
+from include.sandbox.lab.simulation.edits import V2, V3, V4, naming
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
-from tests.support.rollout.standard_steps import V2, V3, canary_at, drive
+from tests.support.rollout.standard_steps import canary_at, drive
 
 BACK = RollBack(V2, V3)
 
 
 def name(model: StandardModel, uri: str) -> None:
     """Have a person name another version in the stable predictor, under the name that it has."""
-    model.patch({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": uri}}}})
+    model.patch(naming(uri))
 
 
 def promoted() -> StandardModel:
@@ -74,7 +75,7 @@ def test_where_nobody_may_see_the_pods_a_rollback_ends_when_it_has_waited() -> N
     assert isinstance(next_action(RollBack(V2, V3, unseen_may_serve=True), model.read()), Done)
 
 
-@pytest.mark.parametrize("goal", [Promote(V3), StartCanary("s3://b/v4", 5), FirstDeploy({})])
+@pytest.mark.parametrize("goal", [Promote(V3), StartCanary(V4, 5), FirstDeploy({})])
 def test_a_version_that_is_only_named_is_not_live(goal: Goal) -> None:
     """Neither promoted, nor stable for a canary, nor deployed."""
     model = standard_live()
@@ -97,7 +98,7 @@ def test_no_weight_is_raised_while_the_candidates_pods_serve_something_else(goal
         entry["predictor"] = {**predictor, "model": {**predictor["model"], "storageUri": uri}}
         model.patch({"metadata": {}, "spec": {"canary": [entry]}})
 
-    named("s3://b/v4")
+    named(V4)
     model.settle()
     named(V3)
     for _ in range(3):

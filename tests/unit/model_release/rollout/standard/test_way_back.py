@@ -16,18 +16,9 @@ from include.model_release.rollout.next_action import (
     Wait,
     next_action,
 )
+from include.sandbox.lab.simulation.edits import V2, V3
 from include.sandbox.lab.simulation.standard_model import STEPS, standard_live
-from tests.support.rollout.standard_steps import (
-    START,
-    V2,
-    V3,
-    canary_at,
-    drive,
-    failing,
-    given_users,
-    naive,
-    patched,
-)
+from tests.support.rollout.standard_steps import START, canary_at, drive, failing, given_users, naive, patched
 
 # --- the way back ---
 

@@ -19,14 +19,12 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from include.model_release.rollout.standard_view import predictor_name
+from include.sandbox.lab.simulation.edits import V1, V2, V3
 from include.sandbox.lab.simulation.standard_model import standard_live
 from tests.support.rollout.standard_steps import (
     CANDIDATE,
     STABLE,
     START,
-    V1,
-    V2,
-    V3,
     canary_at,
     drive,
     failing,
