@@ -214,6 +214,17 @@ class TestProgram:
         assert "| all requests fail, 50/s | 4 | 100 % (39.8–100) |" in text
         assert f"{len(CELLS) - 2} of {len(CELLS)} cells were left out" in text
 
+    def test_a_cell_that_is_measured_anew_replaces_its_row_alone(self, tmp_path: Path) -> None:
+        """The page keeps the rows of the others, in the order of the cells."""
+        page = tmp_path / "table.md"
+        kept, anew = (CELLS[name].title for name in ("all-failing-1rps", "all-failing-50rps"))
+        page.write_text(f"| {kept} | 500 | as it was |\n| {anew} | 500 | as it was |\n")
+        arguments = ("--runs", "1", "--cell", "all-failing-50rps", "--markdown", str(page))
+        assert self.run(tmp_path, *arguments) == 0
+        text = page.read_text(encoding="utf-8")
+        assert f"| {kept} | 500 | as it was |\n| {anew} | 1 | 100 %" in text
+        assert text.count(f"| {anew} |") == 1
+
     @pytest.mark.nightly
     def test_a_missed_goal_fails_only_when_asked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -223,3 +223,39 @@ class TestPrometheusQuantile:
     def test_an_empty_histogram_has_none(self) -> None:
         """As in Prometheus, NaN."""
         assert math.isnan(prometheus_quantile({10.0: 0, math.inf: 0}, 0.99))
+
+
+class TestUnseen:
+    def test_requests_that_are_given_up_are_errors_that_no_count_of_answers_shows(self) -> None:
+        """Three in ten of the candidate's are unanswered; the others' rules see the rest, and all of it good."""
+        traffic = Traffic(50, errors=0.0, candidate_unanswered=0.3)
+        recording = drawn(traffic)
+        windows = [window.candidate for window in recording.windows()]
+        requests = sum(one.requests for one in windows)
+        assert sum(one.unanswered for one in windows) == pytest.approx(0.3 * requests, rel=0.02)
+        assert all(one.errors == one.unanswered and one.begun == one.requests for one in windows)
+        answers = [window.candidate for window in recording.of_answers().windows()]
+        assert sum(one.requests for one in answers) == requests - sum(one.unanswered for one in windows)
+        assert all((one.errors, one.unanswered, one.begun) == (0, 0, None) for one in answers)
+
+    def test_requests_that_are_waited_for_stay_active(self) -> None:
+        """They began, are over in no window, and are open at the end of each that follows."""
+        plan = CanaryPlan((RolloutStep(weight=50, bake_s=100),))
+        windows = list(drawn(Traffic(50, candidate_waiting=1.0, fault_begins_s=50), plan).windows())
+        assert [one.candidate.requests > 0 for one in windows] == [True] * 5 + [False] * 5
+        begun = np.cumsum([one.candidate.begun for one in windows[5:]])
+        assert [one.candidate.active for one in windows[5:]] == begun.tolist()
+        assert all(one.stable.active == 0 for one in windows)
+
+    def test_streams_are_windows_of_their_own_that_the_others_do_not_see(self) -> None:
+        """One before each window of users; the candidate's errors alone are in them."""
+        recording = drawn(Traffic(50, errors=0.0, streamed_per_s=2.0, candidate_stream_errors=0.3))
+        windows = list(recording.windows())
+        assert [one.source for one in windows[:4]] == ["stream", "users"] * 2
+        streamed = [one for one in windows if one.source == "stream"]
+        assert all((one.stable.requests, one.stable.errors) == (20, 0) for one in streamed)
+        failed = sum(one.candidate.errors for one in streamed) / (20 * len(streamed))
+        assert failed == pytest.approx(0.3, abs=4 * math.sqrt(0.3 * 0.7 / (20 * len(streamed))))
+        assert all(
+            one.source == "users" and not one.candidate.errors for one in recording.of_answers().windows()
+        )
