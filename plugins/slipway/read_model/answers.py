@@ -15,9 +15,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from include.model_release.errors import SlipwayError, StoreUnavailableError, TimedOutError
+from include.model_release.errors import (
+    InputMissingError,
+    SlipwayError,
+    StoreUnavailableError,
+    TimedOutError,
+    TransientError,
+    UnknownModelError,
+)
+from slipway.read_model.store_health import StoreHealth
 
 log = logging.getLogger(__name__)
+
+GREATEST_AGE_S = 10.0
+"""An answer that is older is told to be old, on every page and by every command, and no act that raises is offered by
+it."""
 
 Question = TypeVar("Question", bound=Hashable)
 Value = TypeVar("Value")
@@ -25,7 +37,10 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Known(Generic[Value]):
-    """An answer, when it was read (UTC), and why there is no newer one: "" where nothing is wrong."""
+    """An answer, when it was read (UTC), and why there is no newer one: "" where nothing is wrong.
+
+    An answer older than `GREATEST_AGE_S` always has a problem.
+    """
 
     value: Value
     read_at: datetime
@@ -57,7 +72,7 @@ class Patience:
     """
 
     fresh_s: float = 5.0
-    old_s: float = 30.0
+    old_s: float = GREATEST_AGE_S
     limit_s: float = 3.0
 
 
@@ -67,6 +82,8 @@ class Answers(Generic[Question, Value]):
     :param ask: gets the answer; it may take long, and raise a `SlipwayError`.
     :param slots: how many questions may be under way, shared with others of the same store.
     :param most: answers that are kept.
+    :param health: is told whether the store answers. While it does not, nothing is asked of it here and nobody waits;
+        once it answers again, everything is asked anew.
     """
 
     def __init__(
@@ -76,18 +93,21 @@ class Answers(Generic[Question, Value]):
         slots: threading.BoundedSemaphore,
         *,
         most: int = 500,
+        health: StoreHealth | None = None,
     ) -> None:
         self._ask = ask
         self._patience = patience
         self._slots = slots
         self._most = most
+        self._health = StoreHealth() if health is None else health
         self._lock = threading.Lock()
         self._entries: OrderedDict[Question, _Entry[Value]] = OrderedDict()
 
-    def get(self, question: Question) -> Known[Value]:
+    def get(self, question: Question, *, most_age_s: float | None = None) -> Known[Value]:
         """Return the answer that is known, the newest that comes within the limit.
 
-        :raises SlipwayError: none is known, and this is why.
+        :param most_age_s: an older answer is none, whatever becomes of the store; None: it is returned, with its age.
+        :raises SlipwayError: none is known, or only an older one, and this is why.
         """
         began = time.monotonic()
         deadline = began + self._patience.limit_s
@@ -95,28 +115,46 @@ class Answers(Generic[Question, Value]):
             with self._lock:
                 entry = self._entry(question)
                 now = time.monotonic()
-                is_fresh = entry.ended_at > began or now - entry.ended_at < self._patience.fresh_s
-                if is_fresh and (entry.known is not None or entry.error is not None):
-                    return self._told(entry)
-                if entry.running is None and self._slots.acquire(blocking=False):
+                if self._is_fresh(entry, began, now, most_age_s):
+                    return self._told(entry, most_age_s)
+                is_failing = self._health.is_failing()
+                if entry.running is None and not is_failing and self._slots.acquire(blocking=False):
                     self._begin(question, entry)
-                if now >= deadline or self._is_vain(entry, now):
-                    return self._told(entry)
+                if now >= deadline or self._is_vain(entry, now, most_age_s, is_failing=is_failing):
+                    return self._told(entry, most_age_s)
                 running = entry.running
-            if running is None:  # every slot is taken
+            if running is None:  # every slot is taken, or the store does not answer
                 time.sleep(0.02)
             else:
                 running.wait(max(deadline - time.monotonic(), 0.0))
 
-    def _is_vain(self, entry: _Entry[Value], now: float) -> bool:
+    def _is_fresh(self, entry: _Entry[Value], began: float, now: float, most_age_s: float | None) -> bool:
+        """Return whether what is known need not be asked for again."""
+        if entry.known is None and entry.error is None:
+            return False
+        if entry.ended_at > began:
+            return True
+        if entry.error is not None and self._health.recovered_at > entry.ended_at:
+            return False
+        if most_age_s is not None and (entry.known is None or entry.known.age_s > most_age_s):
+            return False
+        return now - entry.ended_at < self._patience.fresh_s
+
+    def _is_vain(
+        self, entry: _Entry[Value], now: float, most_age_s: float | None, *, is_failing: bool
+    ) -> bool:
         """Return whether nobody need wait: what is known is young, or the store has failed or hangs.
 
         All pages of a process share its threads; a store that hangs must not have them wait one after another.
         """
         hangs = entry.running is not None and now - entry.began_at >= self._patience.limit_s
+        if hangs:
+            self._health.silent_since(entry.began_at)
         if entry.known is None:
-            return hangs
-        return hangs or entry.error is not None or entry.known.age_s <= self._patience.old_s
+            return hangs or self._health.has_failed_for(self._patience.limit_s)
+        if most_age_s is not None:
+            return hangs or is_failing
+        return hangs or is_failing or entry.error is not None or entry.known.age_s <= self._patience.old_s
 
     def _entry(self, question: Question) -> _Entry[Value]:
         entry = self._entries.setdefault(question, _Entry())
@@ -148,6 +186,7 @@ class Answers(Generic[Question, Value]):
             )
         finally:
             self._slots.release()
+            self._tell_health(error)
             with self._lock:
                 entry.known, entry.error = known or entry.known, error
                 entry.ended_at = time.monotonic()
@@ -155,19 +194,33 @@ class Answers(Generic[Question, Value]):
             if running is not None:
                 running.set()
 
-    def _told(self, entry: _Entry[Value]) -> Known[Value]:
+    def _tell_health(self, error: SlipwayError | None) -> None:
+        """Tell whether the store has answered; an error that says nothing of that is not told."""
+        if error is None or isinstance(error, InputMissingError | UnknownModelError):
+            self._health.answered()
+        elif isinstance(error, TransientError):
+            self._health.failed(error.in_short())
+
+    def _told(self, entry: _Entry[Value], most_age_s: float | None) -> Known[Value]:
         """Return what is known, with what is wrong."""
-        waited_s = time.monotonic() - entry.began_at
-        is_late = entry.running is not None and waited_s >= self._patience.limit_s
-        late = f"no answer for {waited_s:.0f} s" if is_late else ""
-        if entry.known is not None:
-            problem = entry.error.in_short() if entry.error is not None else late
+        problem = self._problem(entry)
+        if entry.known is not None and (most_age_s is None or entry.known.age_s <= most_age_s):
             return Known(entry.known.value, entry.known.read_at, problem)
-        if entry.error is not None:
+        if entry.error is not None and (entry.known is None or isinstance(entry.error, TransientError)):
             raise entry.error
         raise TimedOutError(
             "the object store does not answer",
             expected=f"an answer within {self._patience.limit_s:g} s",
-            found=late or "no answer yet",
-            remedy="load the page again; see whether the object store can be reached",
+            found=problem or "no answer yet",
+            remedy="try again in a moment; see whether the object store can be reached",
         )
+
+    def _problem(self, entry: _Entry[Value]) -> str:
+        """Return why there is no newer answer; "": nothing is wrong."""
+        if entry.error is not None:
+            return entry.error.in_short()
+        waited_s = time.monotonic() - entry.began_at
+        if entry.running is not None and waited_s >= self._patience.limit_s:
+            return f"no answer for {waited_s:.0f} s"
+        is_old = entry.known is None or entry.known.age_s > GREATEST_AGE_S
+        return self._health.problem or ("no newer answer came in time" if is_old else "")

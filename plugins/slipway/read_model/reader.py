@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from include.model_release.bucket_layout import evidence_prefix
+from include.model_release.bucket_layout import MODEL_VIEWS_PREFIX, evidence_prefix
 from include.model_release.errors import InputMissingError, TransientError, UnknownModelError
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView, release_view
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.read_model.answers import Answers, Known, Patience
+from slipway.read_model.answers import GREATEST_AGE_S, Answers, Known, Patience
 from slipway.read_model.catalogue import Catalogue, Shown
 from slipway.read_model.live_reader import read_live
+from slipway.read_model.store_health import StoreHealth
 from slipway.read_model.surroundings import files_are_gone
 from slipway.release_record.record_reader import RecordReader
 
@@ -27,9 +28,9 @@ ANSWER_LIMIT_S = 2.0
 SLOTS = 8
 """Threads that may wait for the store at once, of one `ReadModel`."""
 EVIDENCE_LIMIT = 1000
-_ALL = Patience(fresh_s=3.0, old_s=30.0, limit_s=5.0)
-_MODEL = Patience(fresh_s=3.0, old_s=10.0, limit_s=3.0)
-_RELEASE = Patience(fresh_s=2.0, old_s=5.0, limit_s=5.0)
+_ALL = Patience(fresh_s=3.0, old_s=GREATEST_AGE_S, limit_s=3.0)
+_MODEL = Patience(fresh_s=3.0, old_s=GREATEST_AGE_S, limit_s=3.0)
+_RELEASE = Patience(fresh_s=2.0, old_s=5.0, limit_s=3.0)
 _LIVE = Patience(fresh_s=1.0, old_s=3.0, limit_s=2.0)
 _RELEASES_KEPT, _READERS_KEPT = 200, 50
 
@@ -44,13 +45,19 @@ class ReadModel:
         self._store = store
         self._catalogue = Catalogue(store)
         slots = threading.BoundedSemaphore(SLOTS)
-        self._all: Answers[str, Shown] = Answers(lambda _: self._catalogue.refresh(), _ALL, slots)
-        self._models: Answers[str, ModelDocument | Unreadable] = Answers(self._look_at, _MODEL, slots)
+        self.health = health = StoreHealth(lambda: store.entries(MODEL_VIEWS_PREFIX, most=1))
+        """Whether the store answers, by these very reads."""
+        self._all: Answers[str, Shown] = Answers(
+            lambda _: self._catalogue.refresh(), _ALL, slots, health=health
+        )
+        self._models: Answers[str, ModelDocument | Unreadable] = Answers(
+            self._look_at, _MODEL, slots, health=health
+        )
         self._releases: Answers[tuple[str, int], ReleaseView] = Answers(
-            lambda asked: self._read_release(*asked), _RELEASE, slots, most=_RELEASES_KEPT
+            lambda asked: self._read_release(*asked), _RELEASE, slots, most=_RELEASES_KEPT, health=health
         )
         self._live: Answers[str, LiveDocument | None] = Answers(
-            lambda model: read_live(store, model), _LIVE, slots
+            lambda model: read_live(store, model), _LIVE, slots, health=health
         )
         self._records: dict[tuple[str, int], RecordReader] = {}
 
@@ -98,9 +105,12 @@ class ReadModel:
         """Return what `models` and `freezes` return."""
         return self._all.get("")
 
-    def known_model(self, name: str) -> Known[ModelDocument]:
-        """Return what `model` returns."""
-        known = self._models.get(validate_model_name(name))
+    def known_model(self, name: str, *, most_age_s: float | None = None) -> Known[ModelDocument]:
+        """Return what `model` returns.
+
+        :param most_age_s: what is older counts as not known; None: it is returned, with its age.
+        """
+        known = self._models.get(validate_model_name(name), most_age_s=most_age_s)
         if isinstance(known.value, ModelDocument):
             return Known(known.value, known.read_at, known.problem)
         # Not that it is absent: soon it may be there.
@@ -110,13 +120,16 @@ class ReadModel:
             remedy="try again in a minute",
         )
 
-    def known_release(self, model: str, version: int) -> Known[ReleaseView]:
-        """Return what `release` returns."""
-        return self._releases.get((validate_model_name(model), parse_version(version)))
+    def known_release(
+        self, model: str, version: int, *, most_age_s: float | None = None
+    ) -> Known[ReleaseView]:
+        """Return what `release` returns; `most_age_s` as for `known_model`."""
+        asked = (validate_model_name(model), parse_version(version))
+        return self._releases.get(asked, most_age_s=most_age_s)
 
-    def known_live(self, model: str) -> Known[LiveDocument | None]:
-        """Return what `live` returns."""
-        return self._live.get(validate_model_name(model))
+    def known_live(self, model: str, *, most_age_s: float | None = None) -> Known[LiveDocument | None]:
+        """Return what `live` returns; `most_age_s` as for `known_model`."""
+        return self._live.get(validate_model_name(model), most_age_s=most_age_s)
 
     # --- how the store is asked ---
 
