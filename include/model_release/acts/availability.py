@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from include.model_release.acts.table import ActName
+from include.model_release.acts.table import ACTS, ActName
 from include.model_release.four_eyes import is_same_person
 from include.model_release.read_model.documents import (
     VERSIONS_LIMIT,
@@ -58,6 +58,7 @@ class Situation:
     :param by_other: the release file asks for another person than who started (`rollout.approval.by_other`).
     :param freezes: those that hold the model; None: not read.
     :param findings: the names of the open findings; None: not read.
+    :param old: why what there is to judge by may be old, in words; "": it is as new as can be.
     """
 
     document: ModelDocument
@@ -68,6 +69,7 @@ class Situation:
     by_other: bool = False
     freezes: Sequence[FreezeLine] | None = None
     findings: Sequence[str] | None = None
+    old: str = ""
 
     @property
     def model(self) -> str:
@@ -106,8 +108,21 @@ Availability = Available | Refused
 
 
 def availability(name: ActName, situation: Situation) -> Availability:
-    """Return whether an act makes sense now."""
-    return _RULES[name](situation)
+    """Return whether an act makes sense now.
+
+    By what may be old no act is refused that takes users back or holds something, and none is offered that raises.
+    """
+    found = _RULES[name](situation)
+    if not situation.old:
+        return found
+    if not ACTS[name].on_old_data:
+        return Refused(
+            f"How things stand is not known now: {situation.old.rstrip('.')}. What takes users back can be done.",
+            _look(situation),
+        )
+    if isinstance(found, Refused):
+        return Available("What is shown may be old. The workflow looks itself.")
+    return found
 
 
 def _release(now: Situation) -> Availability:

@@ -56,6 +56,8 @@ class Act:
     :param optional: what may be given.
     :param action: the value of the workflow's parameter `action`; "" where it has none.
     :param alarming: users may meet another version by it: ask once more.
+    :param on_old_data: it gives no users a version and deletes nothing, so it is offered whatever the age of what is
+        known. Any other act waits until it is known how things stand.
     """
 
     name: ActName
@@ -67,6 +69,7 @@ class Act:
     optional: tuple[Field, ...] = ()
     action: str = ""
     alarming: bool = False
+    on_old_data: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -94,6 +97,7 @@ _ACTS = (
         ("model", "reason"),
         ("version", "newer", "emergency"),
         alarming=True,
+        on_old_data=True,
     ),
     Act(
         "pause",
@@ -104,6 +108,7 @@ _ACTS = (
         ("model",),
         ("reason",),
         action="pause",
+        on_old_data=True,
     ),
     Act(
         "resume",
@@ -133,6 +138,7 @@ _ACTS = (
         "answer",
         ("question", "reason"),
         alarming=True,
+        on_old_data=True,
     ),
     Act(
         "abort",
@@ -142,6 +148,7 @@ _ACTS = (
         "fail_run",
         ("model", "release_id", "reason"),
         alarming=True,
+        on_old_data=True,
     ),
     Act(
         "reject",
@@ -152,6 +159,7 @@ _ACTS = (
         ("model", "version", "reason"),
         ("evidence",),
         action="reject",
+        on_old_data=True,
     ),
     Act(
         "unreject",
@@ -172,6 +180,7 @@ _ACTS = (
         ("until", "reason"),
         ("model", "evidence"),
         action="freeze",
+        on_old_data=True,
     ),
     Act(
         "thaw",
@@ -202,6 +211,7 @@ _ACTS = (
         "start_run",
         ("model", "version", "reason"),
         action="pin",
+        on_old_data=True,
     ),
     Act(
         "unpin",

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from include.model_release.errors import (
     InputMissingError,
@@ -50,6 +50,20 @@ class Known(Generic[Value]):
     def age_s(self) -> float:
         """How old the answer is, in seconds."""
         return max((datetime.now(UTC) - self.read_at).total_seconds(), 0.0)
+
+    @property
+    def old(self) -> str:
+        """Since when nothing newer is known, and why, in words; "": nothing is wrong."""
+        if not self.problem:
+            return ""
+        return f"this is from {self.read_at:%Y-%m-%d %H:%M:%S} UTC ({self.problem})"
+
+    def with_age_of(self, *others: Known[Any]) -> Known[Value]:
+        """Return the answer with the age and the problem of the oldest of all that a page is made of."""
+        every = (self, *others)
+        problem = next((one.problem for one in every if one.problem), "")
+        aged = [one for one in every if one.problem] or list(every)
+        return Known(self.value, min(one.read_at for one in aged), problem)
 
 
 @dataclass
@@ -127,6 +141,21 @@ class Answers(Generic[Question, Value]):
                 time.sleep(0.02)
             else:
                 running.wait(max(deadline - time.monotonic(), 0.0))
+
+    def ask(self, question: Question) -> None:
+        """Have an answer got that is not fresh any more, and wait for nothing."""
+        with self._lock:
+            entry, now = self._entry(question), time.monotonic()
+            if self._is_fresh(entry, now, now, None):
+                return
+            if entry.running is not None and now - entry.began_at >= self._patience.limit_s:
+                self._health.silent_since(entry.began_at)
+            if (
+                entry.running is None
+                and not self._health.is_failing()
+                and self._slots.acquire(blocking=False)
+            ):
+                self._begin(question, entry)
 
     def _is_fresh(self, entry: _Entry[Value], began: float, now: float, most_age_s: float | None) -> bool:
         """Return whether what is known need not be asked for again."""

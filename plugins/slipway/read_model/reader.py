@@ -32,6 +32,8 @@ _ALL = Patience(fresh_s=3.0, old_s=GREATEST_AGE_S, limit_s=3.0)
 _MODEL = Patience(fresh_s=3.0, old_s=GREATEST_AGE_S, limit_s=3.0)
 _RELEASE = Patience(fresh_s=2.0, old_s=5.0, limit_s=3.0)
 _LIVE = Patience(fresh_s=1.0, old_s=3.0, limit_s=2.0)
+ALL = ""
+"""The one question about all models."""
 _RELEASES_KEPT, _READERS_KEPT = 200, 50
 
 
@@ -95,6 +97,12 @@ class ReadModel:
         """
         return self.known_live(model).value
 
+    def ask_in_background(self) -> None:
+        """Have the documents of all models read soon, and wait for nothing: so an idle page knows whether the store
+        answers.
+        """
+        self._all.ask(ALL)
+
     def freezes(self) -> tuple[FreezeLine, ...]:
         """Return the freezes of every model at once; a model's own are in its document."""
         return self.known_models().value.freezes
@@ -103,7 +111,7 @@ class ReadModel:
 
     def known_models(self) -> Known[Shown]:
         """Return what `models` and `freezes` return."""
-        return self._all.get("")
+        return self._all.get(ALL)
 
     def known_model(self, name: str, *, most_age_s: float | None = None) -> Known[ModelDocument]:
         """Return what `model` returns.

@@ -16,6 +16,7 @@ from include.model_release.record.stage_names import stage_name
 from include.model_release.written_numbers import number
 from slipway.web import wording
 from slipway.web.deployment_warnings import deployment_warnings
+from slipway.web.health.parts import health_now
 from slipway.web.static_files import static_files
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -25,8 +26,8 @@ def render(request: Request, template: str, /, *, status: int = 200, **values: o
     """Return the page that a template makes of `values`.
 
     Every template is given `root` (the address of this application, without a slash at its end), `airflow` (that of
-    Airflow, with one), `person` (who is signed in, or ""), `now`, `static(name)`, the address of a file, and `warnings`
-    (what is wrong with the deployment; nothing for a stranger).
+    Airflow, with one), `person` (who is signed in, or ""), `health` (which parts answer; None for a stranger), `now`,
+    `static(name)`, the address of a file, and `warnings` (what is wrong with the deployment; nothing for a stranger).
 
     :raises TemplateError: a value that the template expects is missing.
     """
@@ -44,6 +45,7 @@ def render(request: Request, template: str, /, *, status: int = 200, **values: o
             root=root,
             airflow=get_cookie_path(),
             person=getattr(request.state, "slipway_person", ""),
+            health=health_now() if hasattr(request.state, "slipway_person") else None,
             now=datetime.now(UTC),
             static=static,
             warnings=deployment_warnings() if hasattr(request.state, "slipway_person") else (),

@@ -38,6 +38,11 @@ class _Kept:
         self._made_for: tuple[str, str] = ("", "")
         self._until = 0.0
 
+    @property
+    def known(self) -> Sources | None:
+        """What was made last, without asking for anything."""
+        return self._sources
+
     def get(self) -> Sources:
         with self._lock:
             if self._sources is None or time.monotonic() > self._until:
@@ -55,6 +60,11 @@ _kept = _Kept()
 def sources() -> Sources:
     """Return what this process reads from."""
     return _kept.get()
+
+
+def kept_sources() -> Sources | None:
+    """Return what this process has read from so far; None: no page was asked for yet."""
+    return _kept.known
 
 
 Read = Annotated[Sources, Depends(sources)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
@@ -11,14 +12,16 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.delivery import delivery_of
-from include.model_release.read_model.documents import ModelDocument, VersionLine
+from include.model_release.read_model.documents import FreezeLine, ModelDocument, VersionLine
+from include.model_release.read_model.live import LiveDocument
+from slipway.read_model.answers import Known
 from slipway.web.access import SignedIn
 from slipway.web.known_models import known_model
 from slipway.web.pages.model_acts import closing_buttons, model_acts
 from slipway.web.pages.overview import live_documents
 from slipway.web.pages.overview_lines import OverviewLine, overview_lines
 from slipway.web.rendering import render
-from slipway.web.sources import Read, Sources
+from slipway.web.sources import Read
 
 router = APIRouter()
 
@@ -45,8 +48,11 @@ def model_page(
     before: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
     """Show a model, with the versions before a number."""
-    known = known_model(sources, model)
-    document, line = known.value, _line(sources, known.value)
+    found = known_model(sources, model)
+    document, freezes = found.value, sources.read_model.known_models()
+    lives = live_documents(sources.read_model, {document.model: document})
+    known = found.with_age_of(freezes, *lives.values())
+    line = _line(document, lives, freezes.value.freezes)
     return render(
         request,
         "model/page.html.j2",
@@ -54,8 +60,8 @@ def model_page(
         model=document.model,
         document=document,
         line=line,
-        acts=model_acts(request, user, document, line.freezes),
-        closing=closing_buttons(request, user, document),
+        acts=model_acts(request, user, document, line.freezes, known.old),
+        closing=closing_buttons(request, user, document, known.old),
         live=None if document.live_version is None else document.line(document.live_version),
         previous=None if document.previous_version is None else document.line(document.previous_version),
         versions=_part(document, before),
@@ -75,10 +81,11 @@ def choose_diff(
     return RedirectResponse(f"{request.scope.get('root_path', '')}/models/{name}/diff/{one}/{other}", 303)
 
 
-def _line(sources: Sources, document: ModelDocument) -> OverviewLine:
-    models = {document.model: document}
-    lives = live_documents(sources.read_model, models)
-    return overview_lines(models, lives, sources.read_model.freezes(), datetime.now(UTC))[0]
+def _line(
+    document: ModelDocument, lives: Mapping[str, Known[LiveDocument]], everywhere: Iterable[FreezeLine]
+) -> OverviewLine:
+    watched = {name: live.value for name, live in lives.items()}
+    return overview_lines({document.model: document}, watched, everywhere, datetime.now(UTC))[0]
 
 
 def _part(document: ModelDocument, before: int | None) -> VersionsPage:

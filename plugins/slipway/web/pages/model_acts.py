@@ -39,11 +39,14 @@ class ModelAct:
 
 
 def model_acts(
-    request: Request, user: BaseUser, document: ModelDocument, freezes: Sequence[FreezeLine]
+    request: Request, user: BaseUser, document: ModelDocument, freezes: Sequence[FreezeLine], old: str = ""
 ) -> list[ModelAct]:
-    """Return what this person may do with a model."""
+    """Return what this person may do with a model.
+
+    :param old: why the document may be old; "": it is not.
+    """
     own = [one for one in document.freezes if one in freezes]
-    now = Situation(document, person=str(user.get_name()), freezes=own)
+    now = Situation(document, person=str(user.get_name()), freezes=own, old=old)
 
     def act(name: ActName, choices: tuple[Choice, ...] = (), **asked: bool) -> ModelAct | None:
         made = button(request, user, name, now, label=f"{ACTS[name].title}…")
@@ -57,9 +60,12 @@ def model_acts(
     return [one for one in acts if one is not None]
 
 
-def closing_buttons(request: Request, user: BaseUser, document: ModelDocument) -> dict[str, Button]:
-    """Return the button that closes each finding, by the finding's name."""
-    now = Situation(document, person=str(user.get_name()), findings=[one.name for one in document.findings])
+def closing_buttons(
+    request: Request, user: BaseUser, document: ModelDocument, old: str = ""
+) -> dict[str, Button]:
+    """Return the button that closes each finding, by the finding's name; `old` as for `model_acts`."""
+    findings = [one.name for one in document.findings]
+    now = Situation(document, person=str(user.get_name()), findings=findings, old=old)
     made = {
         one.name: button(request, user, "close_finding", now, hidden={"finding": one.name})
         for one in document.findings

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from include.model_release.errors import SlipwayError
 from include.model_release.read_model.documents import ModelDocument, Unreadable
 from include.model_release.read_model.live import LiveDocument
+from slipway.read_model.answers import Known
 from slipway.read_model.reader import ReadModel
 from slipway.web.known_models import with_those_never_released
 from slipway.web.pages.overview_lines import SHOWS, Show, chosen, overview_lines
@@ -46,18 +47,18 @@ def overview(
 
 def live_documents(
     read_model: ReadModel, models: Mapping[str, ModelDocument | Unreadable]
-) -> dict[str, LiveDocument]:
+) -> dict[str, Known[LiveDocument]]:
     """Return where the watch stands of each canary that is under way; without one that cannot be read now."""
-    found: dict[str, LiveDocument] = {}
+    found: dict[str, Known[LiveDocument]] = {}
     for name, document in models.items():
         release = document.open_release if isinstance(document, ModelDocument) else None
         if release is None or not release.step:
             continue
         try:
-            live = read_model.live(name)
+            live = read_model.known_live(name)
         except SlipwayError as error:
             log.info("the overview is without the live document of %s: %s", name, error)
             continue
-        if live is not None:
-            found[name] = live
+        if live.value is not None:
+            found[name] = Known(live.value, live.read_at, live.problem)
     return found

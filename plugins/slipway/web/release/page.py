@@ -38,6 +38,7 @@ def release(request: Request, sources: Read, user: SignedIn, model: str, version
         request,
         "release/page.html.j2",
         page=page,
+        known=page.followed.known,
         line=page.line,
         view=page.view,
         top=page.top,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from include.model_release.acts.availability import Situation
@@ -11,6 +11,7 @@ from include.model_release.read_model.delivery import ExpectedEnd, expected_end
 from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument, LiveWindow
 from include.model_release.read_model.release_view import ReleaseView
+from slipway.read_model.answers import Known
 from slipway.read_model.reader import ReadModel
 from slipway.web.release.charts import Chart, charts_of
 from slipway.web.release.headline import Headline, headline
@@ -25,13 +26,22 @@ class Followed:
     """The little that changes while a release is under way: two documents, and no record.
 
     :param live: what the watch of this very release wrote last.
-    :param problem: why what is shown may be old; "" where it is not.
+    :param known: the document, with the age and the problem of the oldest that is shown.
     """
 
-    document: ModelDocument
+    known: Known[ModelDocument]
     version: int
     live: LiveDocument | None
-    problem: str
+
+    @property
+    def document(self) -> ModelDocument:
+        """The model's document."""
+        return self.known.value
+
+    @property
+    def problem(self) -> str:
+        """Why what is shown may be old; "" where it is not."""
+        return self.known.problem
 
     @property
     def line(self) -> VersionLine | None:
@@ -118,6 +128,7 @@ class ReleasePage:
             version=followed.version,
             live=followed.live,
             by_other=self.view.required is not None and self.view.required.by_other,
+            old=followed.known.old,
         )
 
 
@@ -131,7 +142,7 @@ def follow(read_model: ReadModel, model: str, version: int) -> Followed:
     release_id = "" if line is None else line.release_id
     if found is not None and (found.version, found.release_id) != (version, release_id):
         found = None
-    return Followed(document.value, version, found, document.problem or live.problem)
+    return Followed(document.with_age_of(live), version, found)
 
 
 def release_page(read_model: ReadModel, model: str, version: int) -> ReleasePage:
@@ -142,8 +153,7 @@ def release_page(read_model: ReadModel, model: str, version: int) -> ReleasePage
     """
     view = read_model.known_release(model, version)
     followed = follow(read_model, model, version)
-    if view.problem and not followed.problem:
-        followed = Followed(followed.document, version, followed.live, view.problem)
+    followed = replace(followed, known=followed.known.with_age_of(view))
     now = followed.open if view.value.open_now is not None else None
     return ReleasePage(
         followed,

@@ -8,6 +8,10 @@ const OUTCOME_EVERY_MS = 1000;
 const OUTCOME_FOR_MS = 180000;
 
 document.addEventListener("click", (event) => {
+  if (event.target.closest('[aria-disabled="true"]') !== null) {
+    event.preventDefault();
+    return;
+  }
   const opener = event.target.closest("button[popovertarget]");
   if (opener !== null && !opener.hasAttribute("data-close")) {
     event.preventDefault();
@@ -18,9 +22,7 @@ document.addEventListener("click", (event) => {
   if (closer !== null) {
     event.preventDefault();
     closer.closest("dialog").close();
-    return;
   }
-  if (event.target.closest('[aria-disabled="true"]') !== null) event.preventDefault();
 });
 
 function openDialog(dialog) {

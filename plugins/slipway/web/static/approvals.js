@@ -3,7 +3,6 @@
 "use strict";
 
 const INBOX_EVERY_MS = 5000;
-const INBOX_LIMIT_MS = 10000;
 
 function questionsOf(root) {
   return [...root.querySelectorAll("[data-question]")].map((one) => one.dataset.question).join("\n");
@@ -13,13 +12,7 @@ async function lookForQuestions() {
   const inbox = document.getElementById("questions");
   if (document.hidden || isInUse(inbox)) return;
   try {
-    const answer = await fetch(window.location.href, {
-      headers: { "slipway-poll": "1" },
-      signal: AbortSignal.timeout(INBOX_LIMIT_MS),
-    });
-    if (answer.status === 401) return window.location.reload(); // leads to the login
-    if (!answer.ok) throw new Error(`answered ${answer.status}`);
-    const text = await answer.text();
+    const text = await (await askServer(window.location.href)).text();
     const came = new DOMParser().parseFromString(text, "text/html");
     if (questionsOf(came) !== questionsOf(inbox)) {
       replace("questions", text);

@@ -6,45 +6,31 @@
 "use strict";
 
 const EVERY_MS = 2000;
-const SLOWEST_MS = 30000;
-const ANSWER_LIMIT_MS = 5000;
+const SLOWEST_MS = 10000;
 
 const release = document.getElementById("release");
 const voice = document.getElementById("voice"); // it stays in its place, so that what is new is read aloud, once
-const staleNote = document.querySelector(".stale-now");
 let stamp = release.dataset.stamp;
 let silence = null;
-let answeredAt = Date.now();
 let failures = 0;
 let timer = 0;
-
-async function ask(address, headers) {
-  const answer = await fetch(address, { headers, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
-  if (answer.status === 401) {
-    window.location.reload(); // leads to the login
-    throw new Error("nobody is signed in");
-  }
-  if (!answer.ok) throw new Error(`answered ${answer.status}`);
-  return answer;
-}
 
 async function look() {
   window.clearTimeout(timer);
   if (release.dataset.pulse === undefined) return;
   if (!document.hidden) {
     try {
-      const pulse = await (await ask(release.dataset.pulse, { "slipway-poll": "1" })).json();
-      const silent = pulse.silent_s !== null || pulse.problem !== "";
-      if (pulse.stamp !== stamp || silent !== silence) {
+      const pulse = await (await askServer(release.dataset.pulse)).json();
+      const silent = pulse.silent_s !== null;
+      if (pulse.stamp !== stamp || silent !== silence || pulse.problem !== "" || isOld()) {
         await refresh();
         silence = silent;
       }
-      answeredAt = Date.now();
       failures = 0;
-      staleNote.hidden = true;
+      setStale(false);
     } catch {
       failures += 1;
-      tellStale();
+      setStale(true);
     }
   }
   if (release.dataset.pulse !== undefined)
@@ -52,14 +38,15 @@ async function look() {
 }
 
 async function refresh() {
-  const text = await (await ask(window.location.href, { "slipway-poll": "1" })).text();
+  const text = await (await askServer(window.location.href)).text();
   const came = new DOMParser().parseFromString(text, "text/html");
+  tellAge(text);
   const parts = [...came.querySelectorAll('[id^="part-"]')];
   const names = new Set(parts.map((part) => part.id));
   for (const part of release.querySelectorAll('[id^="part-"]')) if (!names.has(part.id)) part.remove();
   const asked = release.querySelector("dialog[open], :popover-open") !== null; // that part stays until it is closed
   let last = null;
-  for (const part of parts) last = put(part, last);
+  for (const part of parts) last = putPart(part, last);
   document.title = came.title;
   // The page says by itself what it is made of, and whether it is over: what the pulse has read may be newer.
   const state = came.getElementById("release").dataset;
@@ -68,7 +55,7 @@ async function refresh() {
 }
 
 // Put a part in the place of the one that is here, or after the one before it; return what stands there now.
-function put(part, last) {
+function putPart(part, last) {
   const here = document.getElementById(part.id);
   if (here === null) {
     if (last === null) release.prepend(part);
@@ -85,12 +72,6 @@ function put(part, last) {
   const now = document.getElementById("verdict").textContent;
   if (now !== told) voice.textContent = now;
   return part;
-}
-
-function tellStale() {
-  const since = new Date(answeredAt).toISOString().slice(11, 19);
-  staleNote.textContent = `The server has not answered since ${since} UTC. What is shown here is as old as that. This page tries again by itself. Releases go on, and are taken back, without it.`;
-  staleNote.hidden = false;
 }
 
 function countDown() {

@@ -1,41 +1,66 @@
-// What every page does: it knows when Airflow shows it in a frame, and keeps its parts fresh.
+// What every page does: it knows when Airflow shows it in a frame, keeps its parts fresh, and says how old it is.
 //
 // A part that is to be kept fresh says so: <section id="…" data-refresh-s="5">. The page is asked for again, and the
-// part that came replaces the part that is here, unless nothing has changed or somebody is typing in it. Without this
-// script a page is complete; it is as old as it was when it was asked for.
+// part that came replaces the part that is here, unless nothing has changed or somebody is typing in it. A page that
+// says that it is old is asked for every two seconds until it is not. Without this script a page is complete; it is as
+// old as it was when it was asked for.
 "use strict";
+
+const WHILE_OLD_MS = 2000;
+const SLOWEST_REFRESH_MS = 10000;
+const PAGE_LIMIT_MS = 15000;
+const REST_S = 60;
+const HEALTH_EVERY_MS = 5000;
+const FIRST_HEALTH_MS = 1000;
 
 if (window.top !== window) document.documentElement.classList.add("embedded");
 
 const refreshing = new Map();
+let answeredAt = Date.now();
+
+async function askServer(address, headers) {
+  const answer = await fetch(address, { headers: { "slipway-poll": "1", ...headers }, signal: AbortSignal.timeout(PAGE_LIMIT_MS) });
+  if (answer.status === 401) {
+    window.location.reload(); // leads to the login
+    throw new Error("nobody is signed in");
+  }
+  if (!answer.ok) throw new Error(`answered ${answer.status}`);
+  return answer;
+}
+
+function isOld() {
+  return document.getElementById("age").childElementCount > 0;
+}
 
 function keepFresh(part) {
   const id = part.id;
-  const periodMs = Number(part.dataset.refreshS) * 1000;
+  const periodMs = Number(part.dataset.refreshS ?? REST_S) * 1000;
   let failures = 0;
   let timer = 0;
 
   async function refresh() {
     window.clearTimeout(timer);
-    if (!document.hidden && !isInUse(document.getElementById(id))) {
+    if (!document.hidden) {
       try {
         const asked = window.location.href;
-        const answer = await fetch(asked, { headers: { "slipway-poll": "1" } });
-        if (answer.status === 401) return window.location.reload(); // leads to the login
-        if (!answer.ok) throw new Error(`answered ${answer.status}`);
-        const text = await answer.text();
+        const text = await (await askServer(asked)).text();
         // Another search may have begun meanwhile: its answer is on its way.
-        if (asked === window.location.href) replace(id, text);
+        if (asked === window.location.href) {
+          if (!isInUse(document.getElementById(id))) replace(id, text);
+          tellAge(text);
+        }
         failures = 0;
+        setStale(false);
       } catch {
         failures += 1;
+        setStale(true);
       }
-      setStale(failures > 0);
     }
     window.clearTimeout(timer);
-    timer = window.setTimeout(refresh, periodMs * Math.min(8, 2 ** failures));
+    const usualMs = isOld() ? WHILE_OLD_MS : periodMs;
+    timer = window.setTimeout(refresh, failures ? Math.min(SLOWEST_REFRESH_MS, usualMs * 2 ** failures) : usualMs);
   }
-  timer = window.setTimeout(refresh, periodMs);
+  timer = window.setTimeout(refresh, isOld() ? WHILE_OLD_MS : periodMs);
   refreshing.set(id, refresh);
 }
 
@@ -67,12 +92,71 @@ function sameElement(element, within) {
   return place && within.querySelector(`a[href="${CSS.escape(place)}"]`);
 }
 
+// The page that came says how old it is, also where somebody is typing in the part that is here.
+function tellAge(text) {
+  const came = new DOMParser().parseFromString(text, "text/html");
+  put("age", came.getElementById("age"));
+  put("health", came.getElementById("health"));
+}
+
+function put(id, came) {
+  const here = document.getElementById(id);
+  if (came !== null && here !== null && !came.isEqualNode(here)) here.replaceWith(came);
+}
+
+// Say since when the server has not answered, and keep back what would raise: nobody knows how things stand.
 function setStale(isStale) {
-  for (const one of document.querySelectorAll(".stale")) one.hidden = !isStale;
+  const note = document.getElementById("unanswered");
+  if (isStale) {
+    const since = new Date(answeredAt).toISOString().slice(11, 19);
+    note.textContent = `The server has not answered since ${since} UTC. What is shown here is as old as that. This page tries again by itself. Releases go on, and are taken back, without it.`;
+  } else {
+    answeredAt = Date.now();
+  }
+  note.hidden = !isStale;
+  for (const one of document.querySelectorAll("button[data-needs-news]")) {
+    if (isStale) one.setAttribute("aria-disabled", "true");
+    else one.removeAttribute("aria-disabled");
+  }
+}
+
+// The health of the parts, in the header; when one is back, the page is asked for at once.
+async function lookAtHealth() {
+  if (!document.hidden) {
+    try {
+      const before = document.getElementById("health")?.dataset.wrong;
+      const text = await (await askServer(document.documentElement.dataset.root + "/health")).text();
+      put("health", new DOMParser().parseFromString(text, "text/html").getElementById("health"));
+      const wrong = document.getElementById("health")?.dataset.wrong;
+      if (wrong !== before) for (const refresh of refreshing.values()) refresh();
+    } catch {
+      if (refreshing.size === 0 && document.getElementById("release") === null) setStale(true);
+      window.setTimeout(lookAtHealth, HEALTH_EVERY_MS);
+      return;
+    }
+    if (refreshing.size === 0 && document.getElementById("release") === null) setStale(false);
+  }
+  window.setTimeout(lookAtHealth, HEALTH_EVERY_MS);
+}
+
+// A page that could not be made is loaded again as soon as it can be.
+async function retry() {
+  try {
+    await askServer(window.location.href);
+    window.location.reload();
+  } catch {
+    window.setTimeout(retry, WHILE_OLD_MS);
+  }
 }
 
 for (const part of document.querySelectorAll("[data-refresh-s][id]")) keepFresh(part);
+if (isOld() && refreshing.size === 0 && document.getElementById("release") === null) keepFresh(document.getElementById("content"));
+if (document.getElementById("age").dataset.retry !== undefined) window.setTimeout(retry, WHILE_OLD_MS);
+if (document.getElementById("health") !== null) window.setTimeout(lookAtHealth, FIRST_HEALTH_MS);
 document.addEventListener("slipway:refresh", (event) => refreshing.get(event.detail.id)?.());
+document.addEventListener("slipway:acted", () => {
+  for (const refresh of refreshing.values()) refresh();
+});
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) for (const refresh of refreshing.values()) refresh();
 });
