@@ -142,7 +142,7 @@ def parse_ready(content: bytes, arrived: IncomingVersion) -> ReadyFile:
             found=f"{len(content)} bytes",
         )
     try:
-        ready = ReadyFile.model_validate_json(content)
+        ready = ReadyFile.model_validate_json(_as_utf8(content, name))
     except ValidationError as error:
         raise _ready_error(name, error) from error
     if (ready.model, ready.version) != (arrived.model, arrived.version):
@@ -153,6 +153,32 @@ def parse_ready(content: bytes, arrived: IncomingVersion) -> ReadyFile:
             remedy="Correct ready.json, or upload the files under the folder they belong to.",
         )
     return ready
+
+
+def _as_utf8(content: bytes, name: str) -> bytes:
+    """Return the bytes without the byte order mark that some editors put before UTF-8.
+
+    :raises UserError: they are another encoding, or compressed: what was meant is not guessed.
+    """
+    signs = {
+        b"\x1f\x8b": ("gzip", "upload it as it is, without compression"),
+        b"PK\x03\x04": ("a ZIP archive", "upload the file itself"),
+        b"\xff\xfe": ("text in UTF-16", "write it as UTF-8; in PowerShell: Out-File -Encoding utf8"),
+        b"\xfe\xff": ("text in UTF-16", "write it as UTF-8; in PowerShell: Out-File -Encoding utf8"),
+        b"{\x00": ("text in UTF-16", "write it as UTF-8"),
+        b"\x00{": ("text in UTF-16", "write it as UTF-8"),
+    }
+    found = next((told for sign, told in signs.items() if content.startswith(sign)), None)
+    if not content.strip():
+        found = ("an empty file", "write it whole, then upload it again, as the last object")
+    if found is not None:
+        raise UserError(
+            f"{name} cannot be read",
+            expected="JSON in UTF-8, not compressed",
+            found=found[0],
+            remedy=f"{found[1]}.",
+        )
+    return content.removeprefix(b"\xef\xbb\xbf")
 
 
 def require_files(ready: ReadyFile, present: Iterable[str], needed: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from include.model_release.record.arrivals import (
     Kept,
     Upload,
     missing_releases,
+    near_marker,
     version_folders,
 )
 from include.model_release.spec.rollout.rollout import AfterRollback
@@ -125,6 +126,11 @@ class ModelLook:
         if page.is_whole:
             versions, strays = version_folders(prefix, (entry.key for entry in page.objects))
             written = {entry.key: Upload(entry.etag, entry.written_at) for entry in page.objects}
+            look.set_aside += [
+                f"{prefix}{version}/{near} announces no version: expected the name {_READY}"
+                for version, inside in versions.items()
+                if (near := near_marker(inside)) is not None
+            ]
             uploads = {
                 version: written[f"{prefix}{version}/{_READY}"]
                 for version, inside in versions.items()

@@ -7,6 +7,7 @@ written.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
+from include.model_release.bucket_layout import READY_FILE
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.intake import IncomingVersion
@@ -27,6 +29,7 @@ KEPT_FOR_S = 4 * 3600
 _KEPT_LIMIT_BYTES = 60_000
 _REASON_LIMIT = 300
 _BY_A_PERSON = frozenset({"version_rejected", "version_unrejected"})
+_NEAR = frozenset({"ready", "ready.txt", "ready.yaml", "ready.yml", ".ready", "_ready", "_ready.json"})
 # Number and key of an event that there is not.
 _NEVER: tuple[int, str | None] = (0, None)
 # A version with one of these in its record was given to users, or may have been.
@@ -155,6 +158,29 @@ def version_folders(prefix: str, names: Iterable[str]) -> tuple[dict[int, set[st
         elif name != prefix:  # S3's console makes an object that stands for the folder itself
             strays[f"{prefix}{folder}{slash}"] = None
     return versions, list(strays)
+
+
+def near_marker(inside: Iterable[str]) -> str | None:
+    """Return a name in a version's folder that was meant to be `ready.json` and is not; None: there is none.
+
+    Another case, an ending too many, a letter astray, or a folder too deep: S3 has no such leniency, and tells nobody.
+
+    :param inside: the names in the folder, without the folder.
+    """
+    names = sorted(inside)
+    if READY_FILE in names:
+        return None
+    deeper = [
+        name for name in names if name.rpartition("/")[2] == READY_FILE or name.startswith(f"{READY_FILE}/")
+    ]
+    near = [name for name in names if "/" not in name and _is_near(name.casefold())]
+    return next(iter([*near, *deeper]), None)
+
+
+def _is_near(name: str) -> bool:
+    if name.startswith((READY_FILE, "ready.jsn", "ready_json", "ready-json")) or name in _NEAR:
+        return True
+    return bool(difflib.get_close_matches(name[:40], [READY_FILE], cutoff=0.84))
 
 
 def missing_releases(

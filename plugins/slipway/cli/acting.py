@@ -23,10 +23,15 @@ from include.model_release.acts.table import ACTS, ActName
 from include.model_release.errors import SlipwayError, TransientError, UserError
 from include.model_release.operations.run_names import free_run_id, run_name
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.unrecorded import require_landed
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk
 
+ACT_AGE_S = 3.0
+"""By what is older no act is refused: it is read anew."""
+_ASKING = ("model_release", "model_rollback")
+"""The workflows that ask a person about a model: that of a release, then that of a rollback."""
 _NOTE_LIMIT = 1000
 _UNDER_WAY = ("queued", "running")
 _RUNS_LOOKED_AT = 100
@@ -54,9 +59,9 @@ def require_available(desk: Desk, name: ActName, asked: Asked) -> None:
 
     if asked.model is None:
         return
-    document = desk.server.model_or_empty(asked.model, desk.clock.now())
+    document = desk.server.model_or_empty(asked.model, desk.clock.now(), most_age_s=ACT_AGE_S)
     now = document.open_release
-    found = desk.server.version(asked.model, now.version) if now is not None else None
+    found = desk.server.version(asked.model, now.version, most_age_s=ACT_AGE_S) if now is not None else None
     view = found.view if found is not None else None
     situation = Situation(
         document,
@@ -84,10 +89,13 @@ def carry_out(desk: Desk, name: ActName, asked: Asked) -> Done:
     try:
         if not asked.emergency:
             require_available(desk, name, asked)
-    except TransientError:
-        if name != "rollback":
+    except TransientError as error:
+        if not ACTS[name].on_old_data:
             raise
-        # The way back waits for no document: the workflow asks again, and knows better.
+        # What takes users back, or holds something, waits for no document: the workflow asks again, and knows better.
+        desk.warn(f"how things stand is not known now ({error.in_short()}); it is asked for all the same")
+    if name == "release" and asked.model is not None and asked.version is not None:
+        require_landed(desk, asked.model, asked.version)
     if ACTS[name].means == "answer":
         asked = replace(asked, question=_question(desk, asked.model or ""))
     if ACTS[name].means == "fail_run":
@@ -171,27 +179,70 @@ def _is_attempt(run_id: str, named: str) -> bool:
 
 
 def _question(desk: Desk, model: str) -> Question:
-    """Return what the model's release waits for."""
-    airflow, release = desk.airflow, desk.server.model(model).open_release
-    if release is not None:
-        dag_id = "model_rollback" if release.is_rollback else "model_release"
-        try:
-            found = airflow.ask(
-                airflow.tasks.get_hitl_details, dag_id, release.release_id, response_received=False, limit=10
-            )
-        except NotThereError:
-            found = None
-        for detail in found.hitl_details if found is not None else ():
-            task = detail.task_instance
-            return Question(dag_id, release.release_id, task.task_id, task.map_index)
-    raise CommandError(f"nothing of {model} waits for a person", remedy=f"slipway get {model}")
+    """Return what the model's release waits for.
+
+    Where no document can be read that is new enough, every open question of Airflow's is looked at.
+    """
+    try:
+        release = desk.server.model(model, most_age_s=ACT_AGE_S).open_release
+    except TransientError:
+        found = [one for dag_id in _ASKING for one in _questions_of(desk, dag_id, "~", model)]
+    else:
+        dag_id = "" if release is None else _ASKING[release.is_rollback]
+        found = [] if release is None else _questions_of(desk, dag_id, release.release_id, model)
+    if not found:
+        raise CommandError(f"nothing of {model} waits for a person", remedy=f"slipway get {model}")
+    return found[0]
+
+
+def _questions_of(desk: Desk, dag_id: str, run_id: str, model: str) -> list[Question]:
+    """Return the open questions of a run, or with `~` of each run that is about the model."""
+    airflow = desk.airflow
+    try:
+        answer = airflow.ask(
+            airflow.tasks.get_hitl_details, dag_id, run_id, response_received=False, limit=_RUNS_LOOKED_AT
+        )
+    except NotThereError:
+        return []
+    tasks = [detail.task_instance for detail in answer.hitl_details]
+    return [
+        Question(dag_id, run_id if run_id != "~" else task.dag_run_id, task.task_id, task.map_index)
+        for task in tasks
+        if run_id != "~" or _is_about(desk, dag_id, task.dag_run_id, model)
+    ]
+
+
+def _is_about(desk: Desk, dag_id: str, run_id: str, model: str) -> bool:
+    airflow = desk.airflow
+    run = airflow.ask(airflow.dag_runs.get_dag_run, dag_id, run_id)
+    return (run.conf or {}).get("model") == model
 
 
 def _open_run(desk: Desk, model: str) -> str:
-    release = desk.server.model(model).open_release
+    """Return the run of the model's release that is under way; by Airflow alone where no document can be read."""
+    try:
+        release = desk.server.model(model, most_age_s=ACT_AGE_S).open_release
+    except TransientError:
+        return _only_run(desk, model)
     if release is None:
         raise CommandError(f"no release of {model} is under way", remedy=f"slipway get {model}")
     return release.release_id
+
+
+def _only_run(desk: Desk, model: str) -> str:
+    airflow = desk.airflow
+    answer = airflow.ask(
+        airflow.dag_runs.get_dag_runs, _ASKING[False], state=list(_UNDER_WAY), limit=_RUNS_LOOKED_AT
+    )
+    runs = [run.dag_run_id for run in answer.dag_runs if (run.conf or {}).get("model") == model]
+    if len(runs) == 1:
+        return str(runs[0])
+    raise CommandError(
+        f"which run releases {model} is not known now",
+        expected="one run, or a document of the model that can be read",
+        found=", ".join(runs) or "no run",
+        remedy="mark the run as failed in Airflow; or try again once the object store answers",
+    )
 
 
 def _fail(desk: Desk, request: FailRun) -> Done:

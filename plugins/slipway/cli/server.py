@@ -13,18 +13,23 @@ from include.airflow_api.errors import NotThereError
 from include.airflow_api.session import Session
 from include.model_release.errors import ServerUnavailableError, UserError
 from slipway.cli.failures import CommandError
+from slipway.cli.words import span
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from include.model_release.fleet.parity import Parity
     from include.model_release.read_model.documents import FreezeLine, ModelDocument
+    from include.model_release.read_model.landed import Landed, LandedProblem
     from include.model_release.read_model.live import LiveDocument
     from include.model_release.read_model.release_view import ReleaseView
+    from include.model_release.read_model.waiting import WaitingRun
 
 API = "/slipway/api"
 _BEING_MADE = "being made again"
 """What the server says where a model's document is lost and is folded anew."""
+TOLD_AGE_S = 3.0
+"""What is older is said to be."""
 _MADE_SOON = 5
 Document = TypeVar("Document", bound="BaseModel")
 
@@ -57,14 +62,28 @@ class Server:
         """Why what was read last may be old, in the server's words; "": it is as new as can be."""
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the deployment as a whole, as the server has said it last."""
+        self.age_s: float | None = None
+        """How old is what was read last, in seconds; None: the server does not say."""
         self.freezes: tuple[FreezeLine, ...] = ()
         """The freezes of all models at once, as `models` has read them."""
+        self.waiting: tuple[WaitingRun, ...] = ()
+        """Runs that no record knows yet, as `models` or `model` has read them: of every model, or of that one."""
+        self.unusable: tuple[LandedProblem, ...] = ()
+        """What has landed and starts nothing, read with them."""
+
+    @property
+    def age_told(self) -> str:
+        """How old is what was read last, in words, and why; "" where it is as new as can be."""
+        age_s = self.age_s or 0.0
+        age = f"this is how it was {span(age_s)} ago" if age_s > TOLD_AGE_S else ""
+        return ": ".join(filter(None, (age, self.problem)))
 
     def models(self) -> dict[str, ModelDocument | str]:
         """Return the document of each model, by name; a text says why a model's cannot be read."""
         from include.model_release.read_model.documents import FreezeLine, ModelDocument
 
         answer, found = self._json("/models"), dict[str, ModelDocument | str]()
+        self._read_beside(answer, "/models")
         self.freezes = tuple(_parsed(FreezeLine, one, "/models") for one in _list(answer.get("freezes")))
         for entry in _list(answer.get("models")):
             if "reason" in entry and "versions" not in entry:
@@ -74,16 +93,19 @@ class Server:
                 found[document.model] = document
         return found
 
-    def model(self, name: str) -> ModelDocument:
+    def model(self, name: str, *, most_age_s: float | None = None) -> ModelDocument:
         """Return what is known of a model.
 
+        :param most_age_s: what is older counts as not known; None: it is returned, with its age.
         :raises NotKnownError: there is no record of it.
         """
         from include.model_release.read_model.documents import ModelDocument
 
         path = f"/models/{quote(name, safe='')}"
         try:
-            return _parsed(ModelDocument, self._json(path), path)
+            answer = self._json(path, most_age_s)
+            self._read_beside(answer, path)
+            return _parsed(ModelDocument, answer, path)
         except NotThereError as error:
             raise NotKnownError(
                 f"there is no model {name!r}, or no version of it was ever released",
@@ -92,13 +114,24 @@ class Server:
                 remedy=f"slipway list; or slipway release {name} VERSION",
             ) from None
 
-    def model_or_empty(self, name: str, now: datetime) -> ModelDocument:
+    def landed(self, name: str) -> Landed:
+        """Return what of a model has landed, as it is at this moment.
+
+        :raises TransientError: it cannot be told.
+        """
+        from include.model_release.read_model.landed import Landed
+
+        path = f"/landed/{quote(name, safe='')}"
+        return _parsed(Landed, self._json(path), path)
+
+    def model_or_empty(self, name: str, now: datetime, *, most_age_s: float | None = None) -> ModelDocument:
         """Return what is known of a model; of one that was never released, a document without versions."""
         from include.model_release.read_model.documents import ModelDocument
 
         try:
-            return self.model(name)
+            return self.model(name, most_age_s=most_age_s)
         except NotKnownError:
+            self.waiting, self.unusable = (), ()
             return ModelDocument(model=name, written_at=now)
 
     def fleet(self, name: str) -> Parity:
@@ -109,8 +142,8 @@ class Server:
         document = {key: value for key, value in self._json(path).items() if key != "agree"}
         return _parsed(Parity, document, path)
 
-    def version(self, model: str, version: int) -> VersionDocuments:
-        """Return what is known of a version, and of its canary.
+    def version(self, model: str, version: int, *, most_age_s: float | None = None) -> VersionDocuments:
+        """Return what is known of a version, and of its canary; `most_age_s` as for `model`.
 
         :raises UnknownVersionError: there is no record of it.
         """
@@ -119,7 +152,7 @@ class Server:
 
         path = f"/models/{quote(model, safe='')}/versions/{version}"
         try:
-            document = self._json(path)
+            document = self._json(path, most_age_s)
         except NotThereError as error:
             raise UnknownVersionError(
                 f"nothing is known of {model} version {version}",
@@ -133,9 +166,17 @@ class Server:
             None if live is None else _parsed(LiveDocument, live, path),
         )
 
-    def _json(self, path: str) -> dict[str, Any]:
+    def _read_beside(self, answer: Mapping[str, Any], path: str) -> None:
+        from include.model_release.read_model.landed import LandedProblem
+        from include.model_release.read_model.waiting import WaitingRun
+
+        self.waiting = tuple(_parsed(WaitingRun, one, path) for one in _list(answer.get("waiting")))
+        self.unusable = tuple(_parsed(LandedProblem, one, path) for one in _list(answer.get("unusable")))
+
+    def _json(self, path: str, most_age_s: float | None = None) -> dict[str, Any]:
+        asked = "" if most_age_s is None else f"?most_age_s={most_age_s:g}"
         try:
-            document = json.loads(self._get(API + path))
+            document = json.loads(self._get(f"{API}{path}{asked}"))
         except ValueError:
             document = None
         if not isinstance(document, dict):
@@ -143,6 +184,8 @@ class Server:
         self.problem = str(document.get("problem") or "")
         warnings = document.get("warnings")
         self.warnings = tuple(map(str, warnings)) if isinstance(warnings, list) else self.warnings
+        age_s = document.get("age_s")
+        self.age_s = float(age_s) if isinstance(age_s, int | float) else None
         return document
 
     def _get(self, path: str) -> bytes:

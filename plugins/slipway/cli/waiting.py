@@ -13,6 +13,7 @@ from include.model_release.errors import TransientError
 from include.model_release.operations.run_notes import own_words
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
+from slipway.cli.unrecorded import runs_waiting
 from slipway.cli.words import in_flight, moment
 
 if TYPE_CHECKING:
@@ -115,7 +116,13 @@ def wait_for_release(
             told.say(f"no answer: {plain(error.in_short())}")
             continue
         line = _line(document, release_id, version)
-        told.say(plain(in_flight(document.open_release)))
+        waits = runs_waiting(desk.server, document, version)
+        told.say(
+            plain(in_flight(document.open_release))
+            or "; ".join(f"{one.subject}: {one.told}" for one in waits)
+        )
+        if waits and run is None and document.open_release is None:
+            continue  # it was started, and no record knows it yet
         if line is not None and line.outcome != "open" and (run is None or run.is_over):
             return line
         after_end += run is not None and run.is_over

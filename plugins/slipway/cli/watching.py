@@ -11,13 +11,16 @@ from include.model_release.errors import TransientError
 from include.model_release.read_model.documents import ModelDocument
 from slipway.cli.output import Format, as_json
 from slipway.cli.plain import plain
-from slipway.cli.server import Server, VersionDocuments
+from slipway.cli.server import UnknownVersionError, Server, VersionDocuments
 from slipway.cli.tree import tree_of
+from slipway.cli.unrecorded import runs_waiting, unusable_lines, waiting_words
 from slipway.cli.words import in_flight, moment, percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from include.model_release.read_model.landed import LandedProblem
+    from include.model_release.read_model.waiting import WaitingRun
     from slipway.cli.desk import Desk
 
 
@@ -26,11 +29,17 @@ class Look:
     """What there is to show of a model at a moment.
 
     :param release: of the version that is asked for, else of the one under way, else of the newest.
+    :param waiting: runs of the model that no record knows yet.
+    :param unusable: what has landed and starts nothing.
+    :param age_told: how old this is, in words; "": as new as can be.
     """
 
     document: ModelDocument
     release: VersionDocuments | None
     at: datetime
+    waiting: tuple[WaitingRun, ...] = ()
+    unusable: tuple[LandedProblem, ...] = ()
+    age_told: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the documents as values that JSON has."""
@@ -39,19 +48,37 @@ class Look:
             "model": as_json(self.document),
             "release": None if self.release is None else as_json(self.release.view),
             "live": None if live is None else as_json(live),
+            "waiting": [as_json(one) for one in self.waiting],
+            "unusable": [as_json(one) for one in self.unusable],
         }
 
 
 def look_at(server: Server, model: str, version: int | None, now: datetime) -> Look:
     """Read a model, and the release that is of interest."""
     document = server.model(model)
-    shown = version or _of_interest(document)
-    return Look(document, None if shown is None else server.version(model, shown), now)
+    waiting, unusable, told = tuple(runs_waiting(server, document)), server.unusable, [server.age_told]
+    wanted = version or _of_interest(document)
+    release = None
+    if wanted is not None:
+        try:
+            release = server.version(model, wanted)
+            told.append(server.age_told)
+        except UnknownVersionError:
+            known = {*(one.version for one in waiting), *(one.version for one in unusable)}
+            if wanted not in known:
+                raise
+    return Look(document, release, now, waiting, unusable, next(filter(None, told), ""))
 
 
 def shown(look: Look) -> RenderableType:
     """Return the look as a tree."""
-    return tree_of(look.document, look.release, look.at)
+    from rich.console import Group
+    from rich.text import Text
+
+    lines = [f"Waiting: {waiting_words([run], look.at)}" for run in look.waiting]
+    lines += unusable_lines(look.unusable, with_model=False)
+    tree = tree_of(look.document, look.release, look.at)
+    return Group(tree, Text(), *(Text(line, style="yellow") for line in lines)) if lines else tree
 
 
 def watch_model(

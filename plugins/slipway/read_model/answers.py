@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from include.model_release.errors import (
@@ -124,18 +124,20 @@ class Answers(Generic[Question, Value]):
         :raises SlipwayError: none is known, or only an older one, and this is why.
         """
         began = time.monotonic()
+        # A read that begins from now on is new enough, however long it takes.
+        oldest = None if most_age_s is None else datetime.now(UTC) - timedelta(seconds=most_age_s)
         deadline = began + self._patience.limit_s
         while True:
             with self._lock:
                 entry = self._entry(question)
                 now = time.monotonic()
-                if self._is_fresh(entry, began, now, most_age_s):
-                    return self._told(entry, most_age_s)
+                if self._is_fresh(entry, began, now, oldest):
+                    return self._told(entry, oldest)
                 is_failing = self._health.is_failing()
                 if entry.running is None and not is_failing and self._slots.acquire(blocking=False):
                     self._begin(question, entry)
-                if now >= deadline or self._is_vain(entry, now, most_age_s, is_failing=is_failing):
-                    return self._told(entry, most_age_s)
+                if now >= deadline or self._is_vain(entry, now, oldest, is_failing=is_failing):
+                    return self._told(entry, oldest)
                 running = entry.running
             if running is None:  # every slot is taken, or the store does not answer
                 time.sleep(0.02)
@@ -157,20 +159,22 @@ class Answers(Generic[Question, Value]):
             ):
                 self._begin(question, entry)
 
-    def _is_fresh(self, entry: _Entry[Value], began: float, now: float, most_age_s: float | None) -> bool:
+    def _is_fresh(self, entry: _Entry[Value], began: float, now: float, oldest: datetime | None) -> bool:
         """Return whether what is known need not be asked for again."""
         if entry.known is None and entry.error is None:
             return False
-        if entry.ended_at > began:
+        if entry.ended_at > began and entry.error is not None:
             return True
         if entry.error is not None and self._health.recovered_at > entry.ended_at:
             return False
-        if most_age_s is not None and (entry.known is None or entry.known.age_s > most_age_s):
+        if oldest is not None and (entry.known is None or entry.known.read_at < oldest):
             return False
+        if entry.ended_at > began:
+            return True
         return now - entry.ended_at < self._patience.fresh_s
 
     def _is_vain(
-        self, entry: _Entry[Value], now: float, most_age_s: float | None, *, is_failing: bool
+        self, entry: _Entry[Value], now: float, oldest: datetime | None, *, is_failing: bool
     ) -> bool:
         """Return whether nobody need wait: what is known is young, or the store has failed or hangs.
 
@@ -181,7 +185,7 @@ class Answers(Generic[Question, Value]):
             self._health.silent_since(entry.began_at)
         if entry.known is None:
             return hangs or self._health.has_failed_for(self._patience.limit_s)
-        if most_age_s is not None:
+        if oldest is not None:
             return hangs or is_failing
         return hangs or is_failing or entry.error is not None or entry.known.age_s <= self._patience.old_s
 
@@ -230,10 +234,10 @@ class Answers(Generic[Question, Value]):
         elif isinstance(error, TransientError):
             self._health.failed(error.in_short())
 
-    def _told(self, entry: _Entry[Value], most_age_s: float | None) -> Known[Value]:
+    def _told(self, entry: _Entry[Value], oldest: datetime | None) -> Known[Value]:
         """Return what is known, with what is wrong."""
         problem = self._problem(entry)
-        if entry.known is not None and (most_age_s is None or entry.known.age_s <= most_age_s):
+        if entry.known is not None and (oldest is None or entry.known.read_at >= oldest):
             return Known(entry.known.value, entry.known.read_at, problem)
         if entry.error is not None and (entry.known is None or isinstance(entry.error, TransientError)):
             raise entry.error

@@ -143,12 +143,15 @@ class Catalogue:
         held = self._held.get(model)
         return None if held is None else self._shown(held.document)
 
+    def document(self, model: str) -> ModelDocument | None:
+        """Return the document that is held; None where there is none, or none that can be shown."""
+        held = self._held.get(model)
+        return None if held is None or isinstance(held.document, Unreadable) else held.document
+
     def line(self, model: str, version: int) -> VersionLine | None:
         """Return a version's line in the document that is held; None where there is none."""
-        held = self._held.get(model)
-        if held is None or isinstance(held.document, Unreadable):
-            return None
-        return held.document.line(version)
+        document = self.document(model)
+        return None if document is None else document.line(version)
 
     # --- what a refresh reads ---
 

@@ -7,17 +7,19 @@ Nothing here blocks longer than its limits, however the object store behaves: wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from include.model_release.bucket_layout import MODEL_VIEWS_PREFIX, evidence_prefix
 from include.model_release.errors import InputMissingError, TransientError, UnknownModelError
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable
+from include.model_release.read_model.landed import LandedProblem, Needed
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView, release_view
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.answers import GREATEST_AGE_S, Answers, Known, Patience
 from slipway.read_model.catalogue import Catalogue, Shown
+from slipway.read_model.landings import Landings
 from slipway.read_model.live_reader import read_live
 from slipway.read_model.store_health import StoreHealth
 from slipway.read_model.surroundings import files_are_gone
@@ -30,6 +32,7 @@ SLOTS = 8
 EVIDENCE_LIMIT = 1000
 _ALL = Patience(fresh_s=3.0, old_s=GREATEST_AGE_S, limit_s=3.0)
 _MODEL = Patience(fresh_s=3.0, old_s=GREATEST_AGE_S, limit_s=3.0)
+_LANDED = Patience(fresh_s=5.0, old_s=GREATEST_AGE_S, limit_s=3.0)
 _RELEASE = Patience(fresh_s=2.0, old_s=5.0, limit_s=3.0)
 _LIVE = Patience(fresh_s=1.0, old_s=3.0, limit_s=2.0)
 ALL = ""
@@ -41,9 +44,10 @@ class ReadModel:
     """What is known of models and releases. It may be used by many threads; a process has one for a bucket.
 
     :param store: with `ANSWER_LIMIT_S` as the limit to its answers.
+    :param needed: what a model's release file asks for, for what has landed; see `Landings`.
     """
 
-    def __init__(self, store: ModelStoreHook) -> None:
+    def __init__(self, store: ModelStoreHook, needed: Callable[[str], Needed] = lambda _: Needed()) -> None:
         self._store = store
         self._catalogue = Catalogue(store)
         slots = threading.BoundedSemaphore(SLOTS)
@@ -60,6 +64,10 @@ class ReadModel:
         )
         self._live: Answers[str, LiveDocument | None] = Answers(
             lambda model: read_live(store, model), _LIVE, slots, health=health
+        )
+        self._landings = Landings(store, needed)
+        self._landed: Answers[str, tuple[LandedProblem, ...]] = Answers(
+            self._read_landed, _LANDED, slots, health=health
         )
         self._records: dict[tuple[str, int], RecordReader] = {}
 
@@ -139,7 +147,23 @@ class ReadModel:
         """Return what `live` returns; `most_age_s` as for `known_model`."""
         return self._live.get(validate_model_name(model), most_age_s=most_age_s)
 
+    def known_landed(
+        self, model: str = ALL, *, most_age_s: float | None = None
+    ) -> Known[tuple[LandedProblem, ...]]:
+        """Return what of a model, or of every one, has landed and starts nothing; `most_age_s` as for `known_model`."""
+        return self._landed.get(validate_model_name(model) if model != ALL else ALL, most_age_s=most_age_s)
+
     # --- how the store is asked ---
+
+    def _read_landed(self, model: str) -> tuple[LandedProblem, ...]:
+        if model == ALL:
+            self.known_models()  # without the documents nobody knows what the records tell
+            return self._landings.of_all(self._catalogue.document)
+        document = self._catalogue.document(model)
+        if document is None:
+            found = self._catalogue.look_at(model)
+            document = found if isinstance(found, ModelDocument) else None
+        return self._landings.of_model(model, document)
 
     def _look_at(self, name: str) -> ModelDocument | Unreadable:
         found = self._catalogue.look_at(name)

@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from include.model_release.bucket_layout import READY_FILE, incoming_prefix
 from include.model_release.errors import UnknownModelError
-from include.model_release.read_model.documents import ModelDocument, Standing
+from include.model_release.read_model.documents import ModelDocument
+from include.model_release.read_model.landed import Landed, LandedVersion
 from include.model_release.record.arrivals import version_folders
-from include.model_release.record.events import Outcome
 from slipway.web.sources import Sources
 
 PAGES = 3
 """Of the listing of what has landed; a page has a thousand names."""
 
 
-class LandedVersion(BaseModel):
-    """A version that has landed.
-
-    `is_complete` tells that training has written ready.json, None that it is not known. `outcome` is the newest
-    release's, None where it was never released.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    version: int
-    is_complete: bool | None
-    outcome: Outcome | None = None
-    standing: Standing = ""
-    is_rejected: bool = False
-
-
-class Landed(BaseModel):
-    """What there is of a model; versions newest first. `is_whole` is false where more has landed than is listed."""
-
-    model_config = ConfigDict(frozen=True)
-
-    model: str
-    versions: tuple[LandedVersion, ...]
-    is_whole: bool
-    live_version: int | None = None
-    previous_version: int | None = None
-    under_way: int | None = None
+ACT_AGE_S = 3.0
+"""By what is older no act is refused."""
 
 
 def landed_versions(sources: Sources, model: str) -> Landed:
@@ -50,7 +23,7 @@ def landed_versions(sources: Sources, model: str) -> Landed:
     :raises StoreUnavailableError: it cannot be told.
     """
     try:
-        document = sources.read_model.model(model)
+        document = sources.read_model.known_model(model, most_age_s=ACT_AGE_S).value
     except UnknownModelError:
         document = None
     complete, is_whole = _landed(sources, model)
@@ -65,6 +38,7 @@ def landed_versions(sources: Sources, model: str) -> Landed:
         under_way=None
         if document is None or document.open_release is None
         else document.open_release.version,
+        unusable=sources.read_model.known_landed(model, most_age_s=ACT_AGE_S).value,
     )
 
 

@@ -14,6 +14,9 @@ from typing import Annotated
 from airflow.sdk import BaseHook, Variable
 from fastapi import Depends
 
+from include.model_release.read_model.landed import Needed
+from include.model_release.spec.release_file import load_model_spec
+from slipway.dag_header import releases_dir
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.reader import ANSWER_LIMIT_S, ReadModel
 
@@ -29,6 +32,17 @@ class Sources:
 
     store: ModelStoreHook
     read_model: ReadModel
+
+
+def needed_of(model: str) -> Needed:
+    """Return what a model's release file asks for of an upload.
+
+    :raises UserError: there is none, or none that can be read.
+    """
+    spec = load_model_spec(releases_dir(), model)
+    source = spec.source
+    root = source.location if source.is_folder else ""
+    return Needed(spec.required_files(), root, source.is_folder)
 
 
 class _Kept:
@@ -49,7 +63,7 @@ class _Kept:
                 asked = (str(Variable.get(BUCKET_VARIABLE)), BaseHook.get_connection(AWS_CONN_ID).get_uri())
                 if self._sources is None or asked != self._made_for:
                     store = ModelStoreHook(asked[0], AWS_CONN_ID, answer_limit_s=ANSWER_LIMIT_S)
-                    self._sources, self._made_for = Sources(store, ReadModel(store)), asked
+                    self._sources, self._made_for = Sources(store, ReadModel(store, needed_of)), asked
                 self._until = time.monotonic() + LOOK_AGAIN_S
             return self._sources
 

@@ -10,8 +10,10 @@ from slipway.cli.desk import Clock
 
 from include.model_release.fleet.parity import Parity
 from include.model_release.read_model.documents import FreezeLine, ModelDocument
+from include.model_release.read_model.landed import Landed, LandedProblem
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView
+from include.model_release.read_model.waiting import WaitingRun
 from tests.support.airflow_api.fake_api import RUN, FakeApi
 from tests.support.cli.documents import NOW
 
@@ -20,6 +22,8 @@ NOT_THERE = (404, {"detail": "Nothing is known of it.", "remedy": ""})
 
 class FakeSlipway:
     """Answers reads from its fields; writes are kept in `api.calls` and answered as Airflow does.
+
+    With `stale` it has no document that is as new as is asked for. `landed` is what of any model has landed.
 
     :param api: the server.
     """
@@ -34,6 +38,11 @@ class FakeSlipway:
         self.questions: list[dict[str, Any]] = []
         self.freezes: list[FreezeLine] = []
         self.problem = ""
+        self.age_s: float | None = None
+        self.waiting: list[WaitingRun] = []
+        self.unusable: list[LandedProblem] = []
+        self.landed = Landed(model="digits", is_whole=False)
+        self.stale = False
         self.refusals: dict[str, tuple[int, Any]] = {}
         api.reply = self.reply
 
@@ -53,6 +62,10 @@ class FakeSlipway:
             return (
                 NOT_THERE if fleet is None else (200, {**fleet.model_dump(mode="json"), "agree": fleet.agree})
             )
+        if bare.startswith("/slipway/api/landed/"):
+            return 200, self.landed.model_dump(mode="json")
+        if self.stale and "most_age_s" in path:
+            return 503, {"detail": "The object store does not answer, so this page cannot say what is true."}
         if bare.startswith("/slipway/api/models"):
             return self._read(bare.removeprefix("/slipway/api/models").strip("/").split("/"))
         return self._airflow(method, bare, body)
@@ -61,12 +74,12 @@ class FakeSlipway:
         if parts == [""]:
             listed = [_listed(name, one) for name, one in self.models.items()]
             freezes = [one.model_dump(mode="json") for one in self.freezes]
-            return 200, {"models": listed, "freezes": freezes, "problem": self.problem}
+            return 200, {"models": listed, "freezes": freezes, **self._beside()}
         found = self.models.get(parts[0])
         if not isinstance(found, ModelDocument):
             return NOT_THERE
         if len(parts) == 1:
-            return 200, {"read_at": NOW.isoformat(), "problem": self.problem, **found.model_dump(mode="json")}
+            return 200, {"read_at": NOW.isoformat(), **self._beside(), **found.model_dump(mode="json")}
         view = self.views.get((parts[0], int(parts[2])))
         if view is None:
             return NOT_THERE
@@ -74,6 +87,14 @@ class FakeSlipway:
         return 200, {
             "release": view.model_dump(mode="json"),
             "live": None if live is None else live.model_dump(mode="json"),
+        }
+
+    def _beside(self) -> dict[str, Any]:
+        return {
+            "problem": self.problem,
+            "age_s": self.age_s,
+            "waiting": [one.model_dump(mode="json") for one in self.waiting],
+            "unusable": [one.model_dump(mode="json") for one in self.unusable],
         }
 
     def _airflow(self, method: str, path: str, body: Any) -> tuple[int, Any]:

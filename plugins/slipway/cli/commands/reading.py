@@ -9,6 +9,8 @@ import typer
 from slipway.cli.arguments import IntervalOption, ModelArgument, VersionArgument
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.output import Format, as_json, table_of
+from slipway.cli.server import UnknownVersionError
+from slipway.cli.unrecorded import runs_waiting, unusable_lines, waiting_words
 from slipway.cli.words import ended, in_flight, live, moment, notes, styled
 
 PANEL = "Look"
@@ -45,8 +47,10 @@ def list_models(desk: Desk, *, output: OutputOption = Format.TABLE) -> None:
     documents = {
         "models": [_listed(name, found) for name, found in models.items()],
         "freezes": [as_json(one) for one in desk.server.freezes],
+        "waiting": [as_json(one) for one in desk.server.waiting],
+        "unusable": [as_json(one) for one in desk.server.unusable],
     }
-    desk.warn(desk.server.problem)
+    desk.warn(desk.server.age_told)
     if output is not Format.TABLE:
         desk.printer.show(documents)
         return
@@ -58,14 +62,18 @@ def list_models(desk: Desk, *, output: OutputOption = Format.TABLE) -> None:
             rows.append([name, "?", styled("failed", f"cannot be read: {found}"), "", ""])
         else:
             last = styled(found.last.outcome if found.last is not None else "", ended(found.last))
-            rows.append([name, live(found, now), in_flight(found.open_release), last, notes(found, now)])
-    if not rows:
+            waits = waiting_words(runs_waiting(desk.server, found), now)
+            under_way = "; ".join(filter(None, (in_flight(found.open_release), waits)))
+            rows.append([name, live(found, now), under_way, last, notes(found, now)])
+    if not rows and not desk.server.unusable:
         desk.printer.say("No model has a release file or a record yet. Next: slipway init MODEL --onnx FILE")
         return
     columns = ["MODEL", "LIVE", "IN FLIGHT", "LAST RELEASE", "NOTES"]
     if not any(row[-1] for row in rows):
         rows, columns = [row[:-1] for row in rows], columns[:-1]
     desk.printer.show(documents, table_of(columns, rows))
+    for line in unusable_lines(desk.server.unusable, with_model=True):
+        desk.printer.say(line)
 
 
 def _listed(name: str, found: Any) -> dict[str, Any]:
@@ -99,7 +107,7 @@ def get(
         watch_model(desk, model, version, interval)
         return
     look = look_at(desk.server, model, version, desk.clock.now())
-    desk.warn(desk.server.problem)
+    desk.warn(look.age_told)
     desk.printer.show(look.as_json(), shown(look) if output is Format.TABLE else None)
 
 
@@ -113,13 +121,38 @@ def explain(
     """Say in words what became of a version and why: each gate, the canary's verdict, who did what."""
     from slipway.cli.explaining import explained
 
-    found = desk.server.version(model, version)
-    desk.warn(desk.server.problem)
+    try:
+        found = desk.server.version(model, version)
+    except UnknownVersionError:
+        if not _explained_unrecorded(desk, model, version, output):
+            raise
+        return
+    desk.warn(desk.server.age_told)
     document = {"release": as_json(found.view), "live": None if found.live is None else as_json(found.live)}
     if output is not Format.TABLE:
         desk.printer.show(document)
         return
     desk.printer.console.print(explained(found, desk.clock.now(), pages=desk.pages, with_log=log))
+
+
+def _explained_unrecorded(desk: Desk, model: str, version: int, output: Format) -> bool:
+    """Explain a version that no record knows; False: nothing is known of it."""
+    document = desk.server.model_or_empty(model, desk.clock.now())
+    runs = runs_waiting(desk.server, document, version)
+    problems = [one for one in desk.server.unusable if one.version == version]
+    if not runs and not problems:
+        return False
+    if output is not Format.TABLE:
+        desk.printer.show(
+            {"waiting": [as_json(one) for one in runs], "unusable": [as_json(one) for one in problems]}
+        )
+        return True
+    desk.printer.say(f"{model} version {version} is in no record: no release of it was admitted.")
+    if runs:
+        desk.printer.say(waiting_words(runs, desk.clock.now()))
+    for line in unusable_lines(problems, with_model=False):
+        desk.printer.say(line)
+    return True
 
 
 def dashboard(

@@ -10,6 +10,7 @@ from slipway.cli.arguments import ModelArgument, TimeoutOption, seconds_of
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError
 from slipway.cli.output import Format, as_json
+from slipway.cli.unrecorded import runs_waiting, waiting_words
 from slipway.cli.waiting import Deadline, is_good, wait_for_release
 from slipway.cli.words import in_flight
 
@@ -48,11 +49,18 @@ def status(
     is under way is 0, too.
     """
     if not wait:
-        document = desk.server.model(model)
+        document = desk.server.model_or_empty(model, desk.clock.now())
         release = document.open_release
         if release is not None and version in (None, release.version):
             desk.printer.show(
                 {"model": model, "outcome": "open", "release": as_json(release)}, in_flight(release)
+            )
+            return
+        waits = runs_waiting(desk.server, document, version)
+        if waits:
+            desk.printer.show(
+                {"model": model, "outcome": "open", "waiting": [as_json(one) for one in waits]},
+                waiting_words(waits, desk.clock.now()),
             )
             return
     line = wait_for_release(

@@ -9,11 +9,14 @@ from urllib.parse import quote
 from airflow.configuration import conf
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from include.model_release.acts.requests import request_of
 from include.model_release.acts.table import ACT_NAMES
-from include.model_release.errors import SlipwayError, UserError
+from include.model_release.errors import SlipwayError, TransientError, UserError
+from include.model_release.identifiers import validate_model_name
+from include.model_release.read_model.landed import require_landed
 from slipway.web.access import SignedIn
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.acts.carry_out import Done, carry_out
@@ -21,7 +24,9 @@ from slipway.web.acts.cross_site import CrossSiteError, require_same_site, requi
 from slipway.web.acts.forms import OversizedError, asked_of, read_fields
 from slipway.web.acts.outcome import outcome_of
 from slipway.web.answers import POLL_HEADER, problem
+from slipway.web.landed import landed_versions
 from slipway.web.rendering import render
+from slipway.web.sources import sources
 
 router = APIRouter()
 TOKEN_FIELD = "token"  # noqa: S105 - the name of a field
@@ -48,6 +53,8 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
         nonce = require_token(api.secret, str(user.get_id()), fields.pop(TOKEN_FIELD, ""))
         asked = asked_of(fields)
         wanted = request_of(name, asked)
+        if name == "release" and asked.model and asked.version:
+            await run_in_threadpool(_require_landed, asked.model, asked.version)
         done = await carry_out(api, name, wanted, model=asked.model, nonce=nonce)
     except CrossSiteError as error:
         return problem(request, 403, str(error))
@@ -58,9 +65,10 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
     except AirflowRefusedError as error:
         return problem(request, _status(error), _told(error), _remedy(error))
     except UserError as error:
-        return problem(
-            request, 422, f"{error.in_short()}.", f"Expected: {error.expected}." if error.expected else ""
-        )
+        remedy = f"Expected: {error.expected}." if error.expected else ""
+        return problem(request, 422, f"{error.in_short()}.", " ".join(filter(None, (remedy, error.remedy))))
+    except TransientError as error:
+        return problem(request, 503, f"{error.in_short()}. Nothing was started.", error.remedy or "")
     except SlipwayError as error:
         return problem(request, 422, f"{error.in_short()}.", error.remedy or "")
     return _answer(request, done)
@@ -76,6 +84,14 @@ async def act_page(request: Request, dag_id: str, run_id: str, api: Api) -> Resp
     if POLL_HEADER in request.headers and "application/json" in request.headers.get("accept", ""):
         return JSONResponse(outcome.as_json())
     return render(request, "acts/outcome.html.j2", outcome=outcome)
+
+
+def _require_landed(model: str, version: int) -> None:
+    """Return where the version has landed whole: a run of one that has not would fail minutes later, unseen.
+
+    :raises SlipwayError: it has not; or the object store does not answer.
+    """
+    require_landed(landed_versions(sources(), validate_model_name(model)), version)
 
 
 def _answer(request: Request, done: Done) -> Response:

@@ -11,9 +11,9 @@ from slipway.read_model.store_health import StoreHealth
 from slipway.web.health.watch import Answer, Health, HealthWatch
 from slipway.web.sources import kept_sources
 
-STAGING = "staging Triton"
+STAGING, SCHEDULER = "staging Triton", "scheduler"
 AIRFLOW = {
-    "scheduler": "scheduler",
+    SCHEDULER: "scheduler",
     "triggerer": "triggerer",
     "DAG processor": "dag_processor",
 }

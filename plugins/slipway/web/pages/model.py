@@ -22,6 +22,7 @@ from slipway.web.pages.overview import live_documents
 from slipway.web.pages.overview_lines import OverviewLine, overview_lines
 from slipway.web.rendering import render
 from slipway.web.sources import Read
+from slipway.web.unrecorded import unrecorded
 
 router = APIRouter()
 
@@ -59,6 +60,7 @@ def model_page(
         known=known,
         model=document.model,
         document=document,
+        beside=unrecorded(sources, {document.model: document}, document.model),
         line=line,
         acts=model_acts(request, user, document, line.freezes, known.old),
         closing=closing_buttons(request, user, document, known.old),

@@ -19,6 +19,7 @@ from slipway.web.known_models import with_those_never_released
 from slipway.web.pages.overview_lines import SHOWS, Show, chosen, overview_lines
 from slipway.web.rendering import render
 from slipway.web.sources import Read
+from slipway.web.unrecorded import unrecorded
 
 log = logging.getLogger(__name__)
 router = APIRouter()
@@ -39,6 +40,7 @@ def overview(
         request,
         "overview/page.html.j2",
         known=known,
+        beside=unrecorded(sources, models),
         everywhere=known.value.freezes,
         overview=chosen(lines, q, show),
         shows=SHOWS,

@@ -144,12 +144,13 @@ class OverviewLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """The lines that were asked for, and how many there are of each choice."""
+    """The lines that were asked for, how many there are of each choice, and the names of all models."""
 
     lines: tuple[OverviewLine, ...]
     counts: Mapping[Show, int]
     search: str
     show: Show
+    names: frozenset[str] = frozenset()
 
 
 def overview_lines(
@@ -194,6 +195,7 @@ def chosen(lines: Sequence[OverviewLine], search: str, show: Show) -> Overview:
         {name: sum(line.is_shown(name) for line in found) for name in SHOWS},
         " ".join(search[:SEARCH_LIMIT].split()),
         show,
+        frozenset(line.model for line in lines),
     )
 
 

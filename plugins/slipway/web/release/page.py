@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from include.model_release.acts.availability import has_users
 from include.model_release.acts.questions import question_of
 from include.model_release.acts.table import ActName
+from include.model_release.errors import InputMissingError, UnknownModelError
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import OpenRelease
 from slipway.web.access import SignedIn
@@ -22,6 +23,7 @@ from slipway.web.release.evidence import evidence_links
 from slipway.web.release.shown import ReleasePage, follow, release_page
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
+from slipway.web.unrecorded import unrecorded
 
 router = APIRouter()
 
@@ -32,7 +34,14 @@ _AFTERWARDS: tuple[ActName, ...] = ("reject", "unreject", "pin", "unpin")
 @router.get("/models/{model}/versions/{version}")
 def release(request: Request, sources: Read, user: SignedIn, model: str, version: str) -> HTMLResponse:
     """Show a release: where it stands, or how it ended."""
-    page = release_page(sources.read_model, validate_model_name(model), parse_version(version))
+    name, number = validate_model_name(model), parse_version(version)
+    try:
+        page = release_page(sources.read_model, name, number)
+    except (InputMissingError, UnknownModelError):
+        shown = _unrecorded_page(request, sources, name, number)
+        if shown is None:
+            raise
+        return shown
     now = datetime.now(UTC)
     return render(
         request,
@@ -49,6 +58,24 @@ def release(request: Request, sources: Read, user: SignedIn, model: str, version
         changes=_changes(sources, page),
         links=evidence_links(page.view),
         buttons=_buttons(request, user, page),
+    )
+
+
+def _unrecorded_page(request: Request, sources: Sources, model: str, version: int) -> HTMLResponse | None:
+    """Return the page of a version that no record knows; None: nothing is known of it at all."""
+    beside = unrecorded(sources, {}, model)
+    runs = [run for run in beside.runs_of(model) if run.version == version]
+    problems = [one for one in beside.unusable_of(model) if one.version == version]
+    if not runs and not problems:
+        return None
+    return render(
+        request,
+        "release/unrecorded.html.j2",
+        model=model,
+        version=version,
+        runs=runs,
+        problems=problems,
+        beside=beside,
     )
 
 

@@ -40,12 +40,14 @@ async function offerLanded(place) {
     const answer = await fetch(place.dataset.landed, { headers: POLL });
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
     const found = await answer.json();
-    const ready = found.versions.filter((one) => one.is_complete !== false);
+    const unusable = found.unusable.filter((one) => one.blocks).map((one) => one.version);
+    const ready = found.versions.filter((one) => one.is_complete !== false && !unusable.includes(one.version));
     if (ready.length > 0) offer(place, ready);
     told.textContent = [
       found.live_version === null ? "Nothing is live." : `Version ${found.live_version} is live.`,
       found.under_way === null ? "" : `Version ${found.under_way} is under way: this release waits for its end.`,
       ready.length === 0 ? "Nothing has landed below incoming/." : "",
+      ...found.unusable.map((one) => `${one.version === null ? one.place : `Version ${one.version}`} landed, ${one.blocks ? "unusable" : "not started"}: ${one.told}.`),
       found.is_whole ? "" : "More has landed than is listed here.",
     ].filter(Boolean).join(" ");
   } catch {

@@ -72,7 +72,8 @@ function isInUse(here) {
 function replace(id, text) {
   const came = new DOMParser().parseFromString(text, "text/html").getElementById(id);
   const here = document.getElementById(id);
-  if (came === null || came.isEqualNode(here)) return;
+  if (came === null) return window.location.reload(); // it is another page now
+  if (came.isEqualNode(here)) return;
   for (const one of here.querySelectorAll("details[open][id]")) {
     const same = came.querySelector(`#${CSS.escape(one.id)}`);
     if (same !== null) same.open = true;

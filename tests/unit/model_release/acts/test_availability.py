@@ -210,3 +210,20 @@ def test_a_version_that_a_full_document_left_out_is_not_called_missing() -> None
     situation = Situation(_document(versions=many), version=1)
     assert isinstance(availability("tune", situation), Available)
     assert isinstance(availability("tune", replace(situation, version=9999)), Refused)
+
+
+@pytest.mark.parametrize("name", ACT_NAMES)
+def test_by_old_data_nothing_is_refused_that_takes_back_and_nothing_offered_that_raises(
+    name: ActName,
+) -> None:
+    """Whatever the document says: what raises waits until it is known how things stand, the way back never does."""
+    takes_back = {"rollback", "pause", "decline", "abort", "reject", "freeze", "pin"}
+    for document in (_document(), _document(versions=(), live_version=None, previous_version=None)):
+        found = availability(
+            name, Situation(document, version=2, old="this is from 11:00:00 UTC (no answer)")
+        )
+        if name in takes_back:
+            assert isinstance(found, Available)
+        else:
+            assert isinstance(found, Refused)
+            assert "not known now: this is from 11:00:00 UTC" in found.reason
