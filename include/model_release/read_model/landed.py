@@ -107,6 +107,7 @@ class Folder:
     :param ready: what ready.json says; an error: why it cannot be read; None: it is not there.
     :param ready_at: when ready.json was written.
     :param configs: why a configuration cannot be read, by its name.
+    :param is_whole: all names are known; else which files lack is not told.
     """
 
     version: int
@@ -115,6 +116,7 @@ class Folder:
     ready: ReadyFile | UserError | None = None
     ready_at: datetime | None = None
     configs: Mapping[str, UserError] = field(default_factory=dict)
+    is_whole: bool = True
 
 
 def require_landed(landed: Landed, version: int) -> None:
@@ -248,7 +250,8 @@ def _first_error(folder: Folder, needed: Needed | UserError) -> SlipwayError | N
         return needed
     assert folder.ready is not None  # noqa: S101 - for the type
     try:
-        require_files(folder.ready, folder.names, needed.files)
+        if folder.is_whole:
+            require_files(folder.ready, folder.names, needed.files)
     except UserError as error:
         return error
     return next(iter(folder.configs.values()), None)

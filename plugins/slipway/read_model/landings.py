@@ -36,6 +36,7 @@ VERSIONS_READ = 20
 """Of a model, the newest ones."""
 _CONFIG_LIMIT_BYTES = 1 << 20
 _CONFIGS_READ = 10
+_NEAR_BEGINS = ("ready", "Ready", "READY")
 _KEPT = 2000
 _PAGES = 5
 _READERS = 8
@@ -85,29 +86,44 @@ class Landings:
         """
         prefix = incoming_prefix(model)
         page = self._store.listing(prefix, pages=1)
-        entries = list(page.objects)
+        entries, partly = list(page.objects), set[int]()
         names = [entry.key for entry in entries]
         if not page.is_whole:
             # Too many files to list them all: the newest versions are listed alone.
             folders = self._store.listing(prefix, delimiter="/", pages=_PAGES)
             names = [*(entry.key for entry in folders.objects), *folders.folders]
             newest = sorted(version_folders(prefix, names)[0], reverse=True)[:VERSIONS_READ]
-            entries = [
-                entry
-                for version in newest
-                for entry in self._store.listing(f"{prefix}{version}/", pages=1).objects
-            ]
+            entries, partly = [], set()
+            for version in newest:
+                found, is_whole = self._files_of(f"{prefix}{version}/")
+                entries += found
+                partly |= set() if is_whole else {version}
         _, strays = version_folders(prefix, names)
         needed = self._needed_of(model)
         now = self._clock()
-        found = [
-            problem
-            for folder in self._folders(model, prefix, entries, document, needed)
-            if (problem := folder_problem(model, folder, document, needed=needed, now=now)) is not None
+        folders_seen = self._folders(model, prefix, entries, document, needed)
+        problems = [
+            folder_problem(
+                model,
+                replace(folder, is_whole=folder.version not in partly),
+                document,
+                needed=needed,
+                now=now,
+            )
+            for folder in folders_seen
         ]
-        found += [one for stray in strays if (one := stray_problem(model, stray)) is not None]
-        self._found[model] = tuple(found[:PROBLEMS_LIMIT])
+        told = [one for one in problems if one is not None]
+        told += [one for stray in strays if (one := stray_problem(model, stray)) is not None]
+        self._found[model] = tuple(told[:PROBLEMS_LIMIT])
         return self._found[model]
+
+    def _files_of(self, folder: str) -> tuple[list[StoredObject], bool]:
+        """Return what lies in a version's folder, and whether that is all; what is near the marker is among it."""
+        page = self._store.listing(folder, pages=1)
+        found = {entry.key: entry for entry in page.objects}
+        for begin in () if page.is_whole else _NEAR_BEGINS:
+            found |= {entry.key: entry for entry in self._store.listing(f"{folder}{begin}", pages=1).objects}
+        return list(found.values()), page.is_whole
 
     def _needed_of(self, model: str) -> Needed | UserError:
         try:

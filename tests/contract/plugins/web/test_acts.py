@@ -13,6 +13,7 @@ from slipway.web.acts.forms import BODY_LIMIT_BYTES
 
 from include.model_release.acts.requests import ADMIT_TASK_ID, STOP_REASON
 from tests.support.web.airflow_site import AirflowSite
+from tests.support.web.landings import land
 from tests.support.web.workflows import (
     airflow_client,
     browser_client,
@@ -141,6 +142,7 @@ def test_a_release_has_the_plain_name_and_is_not_started_twice(
     airflow: AirflowSite, operator: httpx.Client
 ) -> None:
     """While a release of a version is under way another form finds it; after its end the next attempt is numbered."""
+    land(airflow, "digits", 77)
     data = {"model": "digits", "version": "77"}
     first = operator.post("/acts/release", data=data | {"token": form_token(airflow, "operator")})
     again = operator.post("/acts/release", data=data | {"token": form_token(airflow, "operator")})
@@ -168,6 +170,7 @@ def test_a_release_has_the_plain_name_and_is_not_started_twice(
 
 def test_an_abort_ends_no_release_of_another_model(airflow: AirflowSite, operator: httpx.Client) -> None:
     """The run must be one of the model that the page was about."""
+    land(airflow, "digits", 78)
     data = {"model": "digits", "version": "78"}
     operator.post("/acts/release", data=data | {"token": form_token(airflow, "operator")})
     end = {"model": "drift", "release_id": "digits-78", "reason": "a mistake"}

@@ -309,3 +309,13 @@ def _digest(store: ModelStoreHook) -> str:
     """The digest under which the present upload of version 2 is known."""
     (entry,) = store.entries("incoming/digits/2/ready.json")
     return Upload(entry.etag, entry.written_at).digest
+
+
+@pytest.mark.parametrize("name", ["Ready.json", "ready.json.txt", "READY.JSON", "3/ready.json"])
+def test_a_near_name_of_the_marker_is_named(store: ModelStoreHook, name: str) -> None:
+    """S3 tells nobody of it, and no event has it: the sweep says what was meant; what lies beside it starts."""
+    land(store, 2, "near")
+    store.write(f"incoming/near/3/{name}", b"{}")
+    run = Run()
+    assert found(store, run) == [("near-2", SWEEP)]
+    assert any(f"incoming/near/3/{name} announces no version" in told for told in run.set_aside)
