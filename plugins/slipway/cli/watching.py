@@ -105,17 +105,27 @@ def _watch_tree(desk: Desk, first: Look, version: int | None, interval: float, l
     from rich.text import Text
 
     look, done = first, 1
-    with Live(shown(look), console=desk.printer.console, auto_refresh=False, transient=False) as live:
+    with Live(_with_age(look), console=desk.printer.console, auto_refresh=False, transient=False) as live:
         while looks is None or done < looks:
             desk.clock.sleep(interval)
             done += 1
             try:
                 look = look_at(desk.server, first.document.model, version, desk.clock.now())
-                live.update(shown(look), refresh=True)
+                live.update(_with_age(look), refresh=True)
             except TransientError as error:
                 seconds = (desk.clock.now() - look.at).total_seconds()
                 told = f"No answer for {seconds:.0f} s: {plain(error.in_short())}"
                 live.update(Group(Text(told, style="yellow"), Text(), shown(look)), refresh=True)
+
+
+def _with_age(look: Look) -> RenderableType:
+    """Return the tree below a line that says how old it is, where it is not new."""
+    from rich.console import Group
+    from rich.text import Text
+
+    if not look.age_told:
+        return shown(look)
+    return Group(Text(plain(f"Note: {look.age_told}"), style="yellow"), Text(), shown(look))
 
 
 def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:

@@ -26,14 +26,14 @@ def known_model(sources: Sources, name: str, *, most_age_s: float | None = None)
     """Return the document of a model; one without versions where it was never released.
 
     :param most_age_s: what is older counts as not known; None: it is returned, with its age.
-    :raises UnknownModelError: it has neither a record nor a release file.
+    :raises UnknownModelError: it has neither a record nor a release file, and nothing of it has landed.
     :raises TransientError: its document is being made again.
     """
     model = validate_model_name(name)
     try:
         return sources.read_model.known_model(model, most_age_s=most_age_s)
     except UnknownModelError:
-        if model not in list_models(releases_dir()):
+        if model not in list_models(releases_dir()) and not sources.read_model.known_landed(model).value:
             raise
         now = datetime.now(UTC)
         return Known(ModelDocument(model=model, written_at=now), now)

@@ -32,6 +32,7 @@ class OpenQuestion:
     :param model: "" where it is about none.
     :param view: the release that it is about; None where it is about none, or nothing can be read of it.
     :param by_other: another person than who started the run must agree.
+    :param old: why it may not be known now how the release stands; "": it is known.
     """
 
     question: Question
@@ -44,11 +45,14 @@ class OpenQuestion:
     version: int | None = None
     view: ReleaseView | None = None
     by_other: bool = False
+    old: str = ""
 
     def refusal(self, person: str) -> str:
         """Return why this person may not agree, "" where nothing speaks against it; a person may always decline."""
         if self.by_other and is_same_person(person, self.started_by):
             return "You have started this run: another person must agree. You may decline it."
+        if self.old:
+            return f"How the release stands is not known now: {self.old.rstrip('.')}. You may decline it."
         return ""
 
     def as_json(self) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def question_shown(sources: Sources, detail: Mapping[str, Any], run: Mapping[str
     )
     conf = run.get("conf") or {}
     model, version = _release_of(sources, question, conf)
-    view = None if version is None else _view(sources, model, version, question.run_id)
+    view, old = (None, "") if version is None else _view(sources, model, version, question.run_id)
     required = None if view is None else view.required
     return OpenQuestion(
         question,
@@ -112,6 +116,7 @@ def question_shown(sources: Sources, detail: Mapping[str, Any], run: Mapping[str
         model=model,
         version=version,
         view=view,
+        old=old,
         by_other=question.dag_id in _ALWAYS_BY_OTHER or (required is not None and required.by_other),
     )
 
@@ -131,12 +136,13 @@ def _release_of(sources: Sources, question: Question, conf: Mapping[str, Any]) -
     return model, None if release is None or release.release_id != question.run_id else release.version
 
 
-def _view(sources: Sources, model: str, version: int, run_id: str) -> ReleaseView | None:
+def _view(sources: Sources, model: str, version: int, run_id: str) -> tuple[ReleaseView | None, str]:
+    """Return the release that a run is, and why it may be old; None where nothing can be read of it."""
     try:
-        view = sources.read_model.release(model, version)
-    except SlipwayError:
-        return None
-    return view if view.line.release_id == run_id else None
+        known = sources.read_model.known_release(model, version)
+    except SlipwayError as error:
+        return None, error.in_short()
+    return (known.value, known.old) if known.value.line.release_id == run_id else (None, known.old)
 
 
 def _moment(value: object) -> datetime | None:
