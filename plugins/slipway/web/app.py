@@ -12,8 +12,7 @@ from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
 from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
-from slipway.web.health import routes as health
-from slipway.web.pages import calendar, diff, evidence, model, overview, runs
+from slipway.web.pages import calendar, diff, evidence, health, model, overview, runs
 from slipway.web.prompt import start_syncs, webhook_secret
 from slipway.web.release import approvals
 from slipway.web.release import page as release_pages
