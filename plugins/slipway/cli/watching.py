@@ -11,7 +11,7 @@ from include.model_release.errors import TransientError
 from include.model_release.read_model.documents import ModelDocument
 from slipway.cli.output import Format, as_json
 from slipway.cli.plain import plain
-from slipway.cli.server import UnknownVersionError, Server, VersionDocuments
+from slipway.cli.server import Server, UnknownVersionError, VersionDocuments
 from slipway.cli.tree import tree_of
 from slipway.cli.unrecorded import runs_waiting, unusable_lines, waiting_words
 from slipway.cli.words import in_flight, moment, percent

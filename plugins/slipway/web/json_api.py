@@ -10,8 +10,8 @@ from include.model_release.errors import SlipwayError
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import ModelDocument, Unreadable
 from slipway.read_model.answers import Known
-from slipway.web.deployment_warnings import deployment_warnings
 from slipway.read_model.reader import ALL
+from slipway.web.deployment_warnings import deployment_warnings
 from slipway.web.known_models import known_model, with_those_never_released
 from slipway.web.landed import landed_versions
 from slipway.web.sources import Read, Sources
@@ -73,7 +73,7 @@ def _document(one: ModelDocument | Unreadable) -> dict[str, Any]:
 
 
 def _read(known: Known[Any]) -> dict[str, Any]:
-    """Return when something was read, its age, and why there is nothing newer ("": nothing is wrong); what is wrong at large."""
+    """Return when something was read, its age, why there is nothing newer ("": it is as new as can be), and warnings."""
     return {
         "read_at": known.read_at.isoformat(),
         "age_s": round(known.age_s, 1),

@@ -72,7 +72,7 @@ def lint(
     The tensors of an ONNX file are read with the library onnx (the extra `init`), those of other formats are not.
     Exit code: 0 all are well; 2 one is not.
     """
-    from slipway.cli.linting import lint_file
+    from slipway.cli.checking.linting import lint_file
 
     if (model or golden) and len(files) != 1:
         raise CommandError(
@@ -189,7 +189,7 @@ def verify(
     It reads the bucket, not Airflow; credentials are the sandbox's, else those that boto3 finds (AWS_PROFILE, a role).
     Exit code: 0 it is what was published; 1 it is not.
     """
-    from slipway.cli.verifying import verify_published
+    from slipway.cli.checking.verifying import verify_published
 
     found = verify_published(desk, model, version, bucket, releases)
     if output is not Format.TABLE:
@@ -218,7 +218,7 @@ def store_check(
     there. It writes small objects below operations/store-probe/ and removes them, and asks no Airflow. Exit code: 0 the
     store keeps it; 1 it does not.
     """
-    from slipway.cli.store_checking import check_store
+    from slipway.cli.checking.store_checking import check_store
 
     found = check_store(desk, bucket)
     if output is not Format.TABLE:

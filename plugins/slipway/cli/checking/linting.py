@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from include.model_release.spec.release_file import ReleaseSpec
-    from slipway.cli.asking_lint import Askable
+    from slipway.cli.checking.asking_lint import Askable
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
         return Linted(path, error=misnamed)
     askable, warnings = None, tuple(map(str, told))
     if model is not None or golden is not None:
-        from slipway.cli.asking_lint import lint_askable
+        from slipway.cli.checking.asking_lint import lint_askable
 
         try:
             askable = lint_askable(spec, model, golden)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slipway.cli.verifying import opened_bucket
+from slipway.cli.checking.verifying import opened_bucket
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk
