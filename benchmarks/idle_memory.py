@@ -15,12 +15,12 @@ import psutil
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.sandbox import SANDBOX_ROOT, sandbox
+from include.digit_models.training import train
 from include.model_release.errors import SlipwayError
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.sandbox.demo.training import train
 from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
 from include.sandbox.host.settings import MARKER, PROJECT_ROOT, SandboxSettings
 from include.sandbox.host.supervise import session_file

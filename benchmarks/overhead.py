@@ -10,11 +10,11 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.sandbox import PROJECT_ROOT, sandbox
+from include.digit_models.training import upload_training_artifacts
 from include.model_release.errors import SlipwayError
 from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.records import Records
-from include.sandbox.demo.training import upload_training_artifacts
 from include.sandbox.host.settings import SandboxSettings
 from include.sandbox.services.object_store import client
 

@@ -14,8 +14,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from benchmarks.figure import MeasureError
+from include.digit_models.training import train
 from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.sandbox.demo.training import train
 from include.sandbox.host.images import build_image
 from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from include.sandbox.demo.images import training_and_held_out
-from include.sandbox.demo.training import train
+from include.digit_models.images import training_and_held_out
+from include.digit_models.training import train
 from include.sandbox.load.request_set import RequestSet
 
 MODEL = "digits"

@@ -24,7 +24,7 @@ from slipway.registry.registry import ModelRegistry
 
 from benchmarks.fleet.job import FLEET, Job
 from benchmarks.fleet.model import MADE_BY
-from include.sandbox.demo.images import training_and_held_out
+from include.digit_models.images import training_and_held_out
 from include.sandbox.host.ports import LOOPBACK
 
 _GOLDEN_ROWS = 8

@@ -28,7 +28,7 @@ def digits() -> Subject:
     """Return the demo's second version: a small network on scikit-learn's digits."""
     import io
 
-    from include.sandbox.demo.training import golden_set, train
+    from include.digit_models.training import golden_set, train
 
     trained = train(2)
     arrays = np.load(io.BytesIO(golden_set(2)))

@@ -26,6 +26,7 @@ from benchmarks.gates.gated import signature_of
 from benchmarks.gates.subjects import digits
 from benchmarks.publishing.process import BUCKET, airflow
 from benchmarks.sandbox import PROJECT_ROOT
+from include.digit_models.training import golden_set
 from include.model_release.bucket_layout import evidence_prefix, repository_paths, tuning_id
 from include.model_release.errors import SlipwayError
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
@@ -35,7 +36,6 @@ from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.model_release.tuning.settings import Setting
 from include.model_release.tuning.trials import Point
-from include.sandbox.demo.training import golden_set
 from include.sandbox.host.images import IMAGE_VARIABLES, build_image
 from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from include.digit_models.training import upload_training_artifacts
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record.arrivals import run_id_for
 from include.model_release.record.events import Event
@@ -15,7 +16,6 @@ from include.sandbox.demo.chapters import CHAPTERS, MODEL, Chapter, ChapterResul
 from include.sandbox.demo.narrator import Narrator
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.traffic import TrafficClient
-from include.sandbox.demo.training import upload_training_artifacts
 
 RELEASE_DAG = "model_release"
 INTAKE_DAG = "model_intake"

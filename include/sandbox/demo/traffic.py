@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
+from include.digit_models.images import LiveImages, live_images
 from include.sandbox.demo.counts import Traffic, count
-from include.sandbox.demo.images import LiveImages, live_images
 from include.sandbox.load.open_load import OpenLoad
 from include.sandbox.load.request_set import RequestSet
 

@@ -73,7 +73,7 @@ def _document(one: ModelDocument | Unreadable) -> dict[str, Any]:
 
 
 def _read(known: Known[Any]) -> dict[str, Any]:
-    """Return when something was read, its age, why there is nothing newer ("": it is as new as can be), and warnings."""
+    """Return when something was read, its age, why there is nothing newer ("": nothing is wrong), and warnings."""
     return {
         "read_at": known.read_at.isoformat(),
         "age_s": round(known.age_s, 1),

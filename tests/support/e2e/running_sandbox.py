@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
+from include.digit_models.training import golden_set, train
 from include.model_release.errors import ServerUnavailableError
 from include.model_release.record.arrivals import run_id_for
 from include.model_release.record.events import Event
@@ -28,7 +29,6 @@ from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.traffic import TrafficClient
-from include.sandbox.demo.training import golden_set, train
 from include.sandbox.host.settings import SandboxSettings
 from include.sandbox.services.object_store import READY_SUFFIX, client
 from tests.support.e2e.airflow import Airflow

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from include.sandbox.demo.images import training_and_held_out
-from include.sandbox.demo.training import golden_set
+from include.digit_models.images import training_and_held_out
+from include.digit_models.training import golden_set
 from include.sandbox.host.images import build_image
 from tests.support.pods.support import npz, train
 

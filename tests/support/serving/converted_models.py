@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from include.sandbox.demo.images import training_and_held_out
-from include.sandbox.demo.training import golden_set
-from include.sandbox.demo.training import train as train_digits
+from include.digit_models.images import training_and_held_out
+from include.digit_models.training import golden_set
+from include.digit_models.training import train as train_digits
 from include.sandbox.host.images import build_image, is_built
 from tests.support.pods.networks import train_network
 from tests.support.pods.support import npz, train

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from include.digit_models.images import live_images
+from include.digit_models.training import train
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.sandbox.demo.counts import CandidateSpan, Traffic
-from include.sandbox.demo.images import live_images
 from include.sandbox.demo.traffic import TrafficClient, digit_requests
-from include.sandbox.demo.training import train
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.ports import free_port
 from include.sandbox.load.clients import Outcome, clients

@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper
 from slipway.cli.beginning.signature import read_signature
 
+from include.digit_models.training import train
 from include.model_release.gates.validation.golden_set import golden_from_arrays
 from include.model_release.gates.validation.npz import read_arrays
 from include.model_release.spec.release_file import load_release_spec
-from include.sandbox.demo.training import train
 from tests.support.cli.calls import Call
 from tests.support.pods.onnx_models import classifier, model_of, tensor
 

@@ -21,8 +21,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from include.sandbox.demo.images import BRIGHTEST, SIDE, Images, training_and_held_out
-from include.sandbox.demo.onnx_graph import (
+from include.digit_models.images import BRIGHTEST, SIDE, Images, training_and_held_out
+from include.digit_models.onnx_graph import (
     Preprocessing,
     export,
     flatten_squares,

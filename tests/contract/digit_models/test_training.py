@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.sandbox.demo.images import live_images
-from include.sandbox.demo.training import RECIPES, golden_set, train
+from include.digit_models.images import live_images
+from include.digit_models.training import RECIPES, golden_set, train
 from include.sandbox.host.images import build_image, image_python
 
 pytestmark = pytest.mark.nightly

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from include.sandbox.demo.images import BRIGHTEST, SIDE
+from include.digit_models.images import BRIGHTEST, SIDE
 
 OPSET = 17
 ML_OPSET = 3

@@ -1,0 +1,173 @@
+"""The commands that lay a version below `incoming/`: one of your own, or a sample to try releases with."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slipway.cli.arguments import ModelArgument, VersionArgument
+from slipway.cli.commands.local import PANEL
+from slipway.cli.desk import Desk, OutputOption, command
+from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.output import Format
+
+if TYPE_CHECKING:
+    from slipway.cli.beginning.uploading import Uploaded
+
+BucketOption = Annotated[
+    str, typer.Option("--bucket", help="The bucket, where the configuration names none.")
+]
+ByHandOption = Annotated[bool, typer.Option("--by-hand", help="Start nothing when it has landed.")]
+
+
+class Kind(StrEnum):
+    """Which sample."""
+
+    GOOD = "good"
+    SLOW = "slow"
+    WRONG = "wrong"
+    BROKEN = "broken"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Declare the commands."""
+    command(app, "sample", PANEL, examples=("slipway sample good", "slipway sample wrong --to /tmp/wrong"))(
+        sample
+    )
+    command(
+        app,
+        "upload",
+        PANEL,
+        examples=(
+            "slipway upload churn 7 model.onnx golden.npz",
+            "slipway upload churn 7 model.onnx golden.npz --dataset-version 2026-11 --accuracy 0.93 --by-hand",
+        ),
+    )(upload)
+
+
+def sample(
+    desk: Desk,
+    kind: Annotated[Kind, typer.Argument(help="good is promoted; a gate refuses each of the others.")],
+    model: Annotated[
+        str, typer.Option("--model", help="The model; it needs a release file, as digits has.")
+    ] = "digits",
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Write the files into this folder, and upload nothing.")
+    ] = None,
+    by_hand: ByHandOption = False,
+    bucket: BucketOption = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Make a version of a model from bundled data, upload it as the next version, and say what to do next.
+
+    The data are scikit-learn's handwritten digits. good: a small neural network. slow: the same answers, tens of
+    milliseconds later. wrong: every digit is answered with the next one. broken: half of the file. Begin with good, so
+    that a version is live which the others are compared with.
+    """
+    from include.model_release.identifiers import validate_model_name
+    from slipway.cli.beginning.uploading import next_version
+    from slipway.cli.beginning.uploading import upload as lay
+    from slipway.cli.checking.verifying import opened_bucket
+
+    name = validate_model_name(model)
+    if to is not None:
+        made = _made(desk, kind, name, 1, by_hand=by_hand)
+        to.mkdir(parents=True, exist_ok=True)
+        for file, content in made.items():
+            (to / file).write_bytes(content)
+        desk.printer.say(
+            f"{', '.join(made)} are in {to}. Next: slipway upload {name} VERSION {to}/model.onnx {to}/golden.npz"
+        )
+        return
+    with opened_bucket(desk, bucket, f"sample {kind}") as store:
+        version = next_version(store, name)
+        made = _made(desk, kind, name, version, by_hand=by_hand)
+        ready = made.pop("ready.json")
+        landed = lay(store, name, version, made, ready)
+    _show(desk, landed, output, by_hand=by_hand)
+    if output is Format.TABLE:
+        from include.digit_models.samples import EXPECTED
+
+        desk.printer.say(f"What to expect: {EXPECTED[kind.value]}")
+
+
+def upload(
+    desk: Desk,
+    model: ModelArgument,
+    version: VersionArgument,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="What the release file names.", exists=True, dir_okay=False),
+    ],
+    dataset_version: Annotated[
+        str | None, typer.Option("--dataset-version", help="What it was trained on.")
+    ] = None,
+    accuracy: Annotated[
+        float | None, typer.Option("--accuracy", min=0, max=1, help="As training measured it, 0 to 1.")
+    ] = None,
+    framework: Annotated[str | None, typer.Option("--framework", help="What it was trained with.")] = None,
+    by_hand: ByHandOption = False,
+    bucket: BucketOption = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Upload a version as a training job does: its files, and ready.json with their digests as the last one.
+
+    A version that has landed is never replaced. It writes to the bucket and asks no Airflow; credentials are the
+    sandbox's, else those that boto3 finds (AWS_PROFILE, a role).
+    """
+    from slipway.cli.beginning.uploading import ready_file
+    from slipway.cli.beginning.uploading import upload as lay
+    from slipway.cli.checking.verifying import opened_bucket
+
+    by_name = {path.name: path for path in files}
+    if len(by_name) < len(files):
+        raise CommandError(
+            "two of the files have the same name",
+            code=ExitCode.USAGE,
+            expected="files with names of their own",
+            found=", ".join(str(path) for path in files),
+            remedy="rename one of them: each is uploaded under its name, without its folder",
+        )
+    told = {
+        "dataset_version": dataset_version,
+        "accuracy": accuracy,
+        "framework": framework,
+        "start": "by_hand" if by_hand else None,
+    }
+    ready = ready_file(model, version, by_name, told)
+    with opened_bucket(desk, bucket, f"upload {model} {version}") as store:
+        landed = lay(store, model, version, by_name, ready)
+    _show(desk, landed, output, by_hand=by_hand)
+
+
+def _made(desk: Desk, kind: Kind, model: str, version: int, *, by_hand: bool) -> dict[str, bytes]:
+    try:
+        from include.digit_models.samples import make_sample
+
+        return make_sample(kind.value, model, version, trained_at=desk.clock.now(), by_hand=by_hand)
+    except ImportError as error:
+        raise CommandError(
+            "a sample needs scikit-learn, skl2onnx and onnx, which are not all installed here",
+            code=ExitCode.USAGE,
+            expected="the environment that `make setup` makes, or the extra `sample`",
+            found=str(error),
+            remedy="run it in the project's environment: .venv/bin/slipway sample …",
+        ) from None
+
+
+def _show(desk: Desk, landed: Uploaded, output: Format, *, by_hand: bool) -> None:
+    if output is not Format.TABLE:
+        desk.printer.show(landed.as_json())
+        return
+    desk.printer.say(
+        f"{landed.model} version {landed.version} has landed at {landed.uri}: {', '.join(landed.names)}"
+    )
+    follow = f"slipway get {landed.model} -w"
+    desk.printer.say(
+        f"Next: slipway release {landed.model} {landed.version} --wait"
+        if by_hand
+        else f"Its event starts a release, where the bucket sends events. Next: {follow}"
+    )
