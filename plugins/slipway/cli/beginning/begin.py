@@ -12,13 +12,13 @@ from include.model_release.identifiers import validate_model_name
 from include.model_release.spec.release_file import parse_release_spec
 from slipway.cli.beginning import golden as golden_set
 from slipway.cli.beginning.asking import Wanted, choose
-from slipway.cli.beginning.onnx_file import OnnxFile, read_onnx
 from slipway.cli.beginning.proposal import Output, Proposal, outputs_of, proposals
 from slipway.cli.beginning.release_text import release_text, scorer_name
 from slipway.cli.beginning.scorer_text import scorer_text
 from slipway.cli.beginning.trial import Trial, try_model, write_arrays
-from slipway.cli.checking.onnx_file import require_servable
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.model_files.onnx_file import OnnxFile, read_onnx
+from slipway.cli.model_files.servable import require_servable
 from slipway.cli.plain import plain
 
 Labels = Literal["none", "made_up", "from_model"]

@@ -12,10 +12,10 @@ from include.model_release.gates.validation.golden_labels import OPTIONAL_LABELS
 from include.model_release.gates.validation.golden_set import golden_from_arrays
 from include.model_release.tensors import ModelSignature
 from slipway.cli.beginning.made_up import Array, made_up, shape_of
-from slipway.cli.beginning.onnx_file import OnnxFile
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.beginning.trial import Trial, answered
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.model_files.onnx_file import OnnxFile
 
 ROWS = 32
 _FEWEST_ROWS = 8

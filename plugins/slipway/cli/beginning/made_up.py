@@ -13,8 +13,8 @@ import numpy as np
 
 from include.model_release.tensors import TensorSpec
 from include.model_release.value_types import RowAxis
-from slipway.cli.beginning.onnx_file import OnnxFile
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.model_files.onnx_file import OnnxFile
 from slipway.cli.plain import plain
 
 Array = np.ndarray[Any, Any]

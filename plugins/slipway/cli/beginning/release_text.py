@@ -6,9 +6,9 @@ import json
 
 from include.model_release.gates.validation.golden_labels import OPTIONAL_LABELS
 from slipway.cli.beginning.golden import label_name, row_axes
-from slipway.cli.beginning.onnx_file import OnnxFile
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.beginning.trial import Trial
+from slipway.cli.model_files.onnx_file import OnnxFile
 
 _BATCH = 32
 _KINDS = "classification, regression, text, vectors, detections, segmentation, ranking, custom"

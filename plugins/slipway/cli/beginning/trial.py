@@ -21,8 +21,8 @@ from include.model_release.row_axes import take_rows
 from include.model_release.value_types import RowAxis
 from slipway.cli.beginning import run_model
 from slipway.cli.beginning.made_up import Array, Rows, Sizes, made_up, possible_sizes, rows_of
-from slipway.cli.beginning.onnx_file import OnnxFile
 from slipway.cli.failures import CommandError
+from slipway.cli.model_files.onnx_file import OnnxFile
 from slipway.cli.plain import plain
 
 TRIAL_LIMIT_S = 300.0

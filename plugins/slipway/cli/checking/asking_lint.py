@@ -61,7 +61,7 @@ def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> 
 def _signature(spec: ReleaseSpec, model: Path | None) -> ModelSignature | None:
     if model is None or spec.source.format != "onnx":
         return None
-    from slipway.cli.beginning.signature import read_signature
+    from slipway.cli.model_files.signature import read_signature
 
     return read_signature(model)
 

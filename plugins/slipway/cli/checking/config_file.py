@@ -16,7 +16,7 @@ from include.model_release.triton_config.checks.contradictions import require_co
 from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from include.model_release.triton_config.warmup import needs_golden
-from slipway.cli.checking.onnx_file import converted_signature, require_servable
+from slipway.cli.model_files.servable import converted_signature, require_servable
 
 # What the converters make of ONNX, by their target.
 _MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from slipway.cli.beginning.signature import read_signature
+from slipway.cli.model_files.signature import read_signature
 
 from include.digit_models.training import train
 from include.model_release.gates.validation.golden_set import golden_from_arrays

@@ -12,9 +12,9 @@ import pytest
 from slipway.cli.beginning.asking import Wanted
 from slipway.cli.beginning.begin import begin
 from slipway.cli.beginning.proposal import proposals
-from slipway.cli.beginning.signature import read_signature
 from slipway.cli.checking.linting import lint_file
 from slipway.cli.failures import CommandError
+from slipway.cli.model_files.signature import read_signature
 
 from include.model_release.gates.validation.classification import score_classification
 from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from include.model_release.tensors import ModelSignature
-from slipway.cli.beginning.signature import load_graph, signature_of
+from slipway.cli.model_files.signature import load_graph, signature_of
 
 _METADATA_CHARACTERS = 200
 # What only moves, casts or picks values says nothing of what they mean.
