@@ -1,6 +1,6 @@
 """The sandbox from the command line.
 
-`python -m include.sandbox setup | up | down | status | demo`.
+`python -m include.sandbox setup | up | down | status | demo | traffic`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from include.sandbox.lifecycle import LifecycleError
 from include.sandbox.services.airflow import AirflowError, read_health
 
 INTERRUPTED = 130
+# These read their own arguments.
+_WITH_ARGUMENTS = ("demo", "traffic")
 
 
 def _setup(options: argparse.Namespace, _rest: Sequence[str]) -> int:
@@ -112,6 +114,13 @@ def _demo(_options: argparse.Namespace, rest: Sequence[str]) -> int:
     return code
 
 
+def _traffic(_options: argparse.Namespace, rest: Sequence[str]) -> int:
+    # A `down` ends the clients as well.
+    os.environ[MARKER] = str(sandbox_root())
+    code: int = import_module("include.sandbox.demo.steady_traffic").main(list(rest))
+    return code
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m include.sandbox",
@@ -122,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     def add(
         name: str, run: Callable[[argparse.Namespace, Sequence[str]], int], text: str
     ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text, add_help=name != "demo")
+        command = commands.add_parser(name, help=text, description=text, add_help=name not in _WITH_ARGUMENTS)
         command.set_defaults(run=run)
         return command
 
@@ -136,13 +145,14 @@ def _parser() -> argparse.ArgumentParser:
     add("down", _down, "End all of it, also what an interrupted or killed run has left.")
     add("status", _status, "Show what runs, and whether it is healthy (exit code 3 when not).")
     add("demo", _demo, "Tell the whole story: four releases under live traffic. See `demo --help`.")
+    add("traffic", _traffic, "Send requests to a sample model until Ctrl-C. See `traffic --help`.")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code: 0 ok, 1 failed (with the reason on stderr), 130 interrupted."""
     options, rest = _parser().parse_known_args(arguments)
-    if rest and options.command != "demo":
+    if rest and options.command not in _WITH_ARGUMENTS:
         _parser().error(f"unknown arguments: {' '.join(rest)}")
     try:
         code: int = options.run(options, rest)

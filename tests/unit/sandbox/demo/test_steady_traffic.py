@@ -1,0 +1,17 @@
+"""The line that the clients of a sample print."""
+
+from __future__ import annotations
+
+from include.sandbox.demo.counts import Snapshot
+from include.sandbox.demo.steady_traffic import told
+
+
+def test_the_line_says_which_version_answered() -> None:
+    """By version, with failures and wrong answers apart."""
+    seen = Snapshot(1.0, 1200, 3, 2, {"http": 1200}, {"1": 900, "2": 297}, {})
+    assert told(seen) == "1,200 requests: 900 by version 1, 297 by version 2; 3 failed, 2 wrong"
+
+
+def test_without_an_answer_it_says_why() -> None:
+    """Before the first version is live nobody answers."""
+    assert told(Snapshot(0.0, 0, 0, 0, {}, {}, {})).startswith("no answer yet")
