@@ -10,6 +10,7 @@ import configparser
 import hashlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -73,6 +74,9 @@ LOCAL_SETTINGS = Path(__file__).with_name("airflow_local_settings.py")
 
 class AirflowError(Exception):
     """Airflow cannot be set up or asked; the message says what was expected, found, and what to do."""
+
+
+_IMPORTS_AIRFLOW = re.compile(r"^(from|import) airflow\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -289,7 +293,12 @@ def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | 
 def _count_dag_files(settings: SandboxSettings) -> int:
     written = configparser.ConfigParser()
     written.read(settings.airflow_home / "airflow.cfg", encoding="utf-8")
-    return len(list(Path(written.get("core", "dags_folder")).glob("*.py")))
+    return count_dag_files(Path(written.get("core", "dags_folder")))
+
+
+def count_dag_files(folder: Path) -> int:
+    """Return how many files of a folder make a DAG: one that imports nothing of Airflow only checks something."""
+    return sum(_IMPORTS_AIRFLOW.search(path.read_text("utf-8")) is not None for path in folder.glob("*.py"))
 
 
 def _get(session: Session, path: str) -> dict[str, Any]:
