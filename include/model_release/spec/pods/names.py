@@ -21,7 +21,7 @@ def is_subdomain(text: str) -> bool:
     return len(text) <= _SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
 
 
-def is_label_key(text: str) -> bool:
+def is_qualified_name(text: str) -> bool:
     """Tell whether `text` is a qualified name: `name` or `prefix/name`, as keys of labels and taints are."""
     prefix, slash, name = text.rpartition("/")
     if slash and not is_subdomain(prefix):
@@ -35,7 +35,7 @@ def is_label_value(text: str) -> bool:
 
 
 def _label_key(text: str) -> str:
-    if not is_label_key(text):
+    if not is_qualified_name(text):
         raise ValueError(
             "must be a key such as accelerator or nvidia.com/gpu: an optional DNS prefix and `/`, then at most 63 "
             "letters, digits, `-`, `_` and `.`, the first and last a letter or digit"
@@ -65,7 +65,7 @@ def _extended_resource(text: str) -> str:
     prefix, slash, _ = text.rpartition("/")
     taken = prefix == _KUBERNETES or prefix.endswith(f".{_KUBERNETES}") or text.startswith(_OF_QUOTAS)
     # A quota of it would be `requests.NAME`, which must be a key too.
-    if not slash or taken or not is_label_key(f"{_OF_QUOTAS}{text}"):
+    if not slash or taken or not is_qualified_name(f"{_OF_QUOTAS}{text}"):
         raise ValueError(
             "must be the name of a resource that a device plugin offers, with its domain, such as nvidia.com/gpu, "
             "nvidia.com/gpu.shared or nvidia.com/mig-1g.10gb"
