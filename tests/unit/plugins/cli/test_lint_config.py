@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from slipway.cli.checking import onnx_file
+from slipway.cli.model_files import servable
 
 from include.pod_scripts.slipway_pod.conversion import onnx_source
 from tests.support.cli.calls import Call
@@ -171,8 +171,8 @@ def test_the_command_reckons_as_the_converter_does() -> None:
         "",
         "ku_TR.UTF-8",
     ):
-        assert onnx_file.has_own_rules(locale) == onnx_source.has_own_rules(locale)
+        assert servable.has_own_rules(locale) == onnx_source.has_own_rules(locale)
     for path in ("a", "a/b.bin", "../a", "a/../b", "/a", "a//b", ".a", "", "a\\b", "ä"):
-        assert onnx_file.is_plain_location(path) == onnx_source.is_plain_location(path)
+        assert servable.is_plain_location(path) == onnx_source.is_plain_location(path)
     same = ("LIMIT_BYTES", "MAX_DATA_FILES", "PORTABLE_LOCALE", "_EVERYWHERE", "_OWN_RULES")
-    assert [getattr(onnx_file, one) for one in same] == [getattr(onnx_source, one) for one in same]
+    assert [getattr(servable, one) for one in same] == [getattr(onnx_source, one) for one in same]

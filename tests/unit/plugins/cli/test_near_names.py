@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 from slipway.cli.commands.logs import WORKFLOWS
@@ -11,8 +10,8 @@ from slipway.cli.commands.logs import WORKFLOWS
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import document, view
 from tests.support.cli.server import FakeSlipway
+from tests.support.dags.workflows import FILES
 
-DAGS = Path(__file__).parents[4] / "dags"
 # What Airflow answers to a model that is not in the form's list: jsonschema's own text, with the whole schema.
 TRACE = (
     "Invalid input for param model: 'digots' is not one of ['digits', 'pets']\n\nFailed validating 'enum' in schema:\n"
@@ -95,8 +94,8 @@ def test_a_version_that_nobody_knows_is_told_with_those_that_are_known(call: Cal
 
 
 def test_the_workflows_that_near_names_are_sought_among_are_those_of_the_project() -> None:
-    """`logs --dag` knows every DAG file."""
-    assert set(WORKFLOWS) == {path.stem for path in DAGS.glob("*.py") if not path.stem.startswith("_")}
+    """`logs --dag` knows every DAG."""
+    assert {f"{workflow}.py" for workflow in WORKFLOWS} == set(FILES)
 
 
 @pytest.mark.parametrize(

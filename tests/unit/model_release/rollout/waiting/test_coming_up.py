@@ -23,10 +23,10 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
+from include.sandbox.lab.simulation.edits import V1, V2, V3
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 from tests.support.rollout.pod_statuses import READY, UNSCHEDULABLE, container, crashed, pod
-from tests.support.rollout.standard_steps import V1, V2, V3
 
 LIMIT_S = 600.0
 KNATIVE, STANDARD = "digits-predictor-00003", "isvc.digits-predictor-canary"
