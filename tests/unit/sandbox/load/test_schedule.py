@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -131,17 +130,24 @@ async def test_the_requests_are_sent_in_turn_and_then_again() -> None:
 async def test_a_slow_service_is_not_met_with_a_burst() -> None:
     """What is due while a client waits for as many answers as it may is left out, and not sent later."""
     client, stop, answers = Slow(), asyncio.Event(), list[Answer]()
-    offering = asyncio.create_task(offer([client], REQUESTS, 50, answers.append, stop, in_flight_limit=2))
-    await until(lambda: client.asked == 2)
-    await asyncio.sleep(0.3)  # fifteen intervals
+    # Its requests show how far the schedule has come.
+    turns = Scripted("turns", lambda _: Outcome("rev", "1", 0.0))
+    rate_rps = 100
+    offering = asyncio.create_task(
+        offer([client, turns], REQUESTS, rate_rps, answers.append, stop, in_flight_limit=2)
+    )
+    await until(lambda: len(turns.sent) >= 15)
     assert client.asked == 2
+    passed = 2 * len(turns.sent)
     client.may_answer.set()
-    await until(lambda: len(answers) >= 8)
+    await until(lambda: client.asked >= 8)
     stop.set()
     await offering
-    later = sorted(one.sent for one in answers)[2:]
-    assert min(after - before for before, after in pairwise(later)) > 0.005
-    assert len(answers) == client.asked
+    first = min(one.due for one in answers)
+    places = sorted(round((one.due - first) * rate_rps) for one in answers if one.protocol == "slow")
+    assert len(places) == client.asked
+    assert places[:2] == [0, 2]
+    assert places[2] >= passed
 
 
 async def test_a_client_that_breaks_ends_the_load() -> None:
