@@ -184,9 +184,11 @@ def _beside(store: ModelStoreHook, now: datetime) -> None:
     )
     store.write_once(audit_key("intent", 1, "gc-1", "deletion-finished"), entry.to_bytes())
     for version in (4, 5, 6):
-        store.write(f"incoming/digits/{version}/model.onnx", b"a model")
-    store.write("incoming/digits/5/ready.json", b"{}")
-    store.write("incoming/digits/6/ready.json", b"{}")
+        for name in ("model.onnx", "golden.npz"):
+            store.write(f"incoming/digits/{version}/{name}", b"made up")
+    for version in (5, 6):
+        ready = json.dumps({"model": "digits", "version": version}).encode()
+        store.write(f"incoming/digits/{version}/ready.json", ready)
 
 
 def _live_document(store: ModelStoreHook, model: str, version: int, now: datetime) -> None:
