@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 PASSWORD = "a password of the tests"
 ROLES = {"nobody": "", "viewer": "viewer", "operator": "user", "colleague": "op", "admin": "admin"}
 """Who can sign in: `nobody` is known to Airflow and has no role. A stranger is not signed in at all."""
-START_LIMIT_S = 120
+START_LIMIT_S = 240  # a busy machine
 
 
 @dataclass(frozen=True)

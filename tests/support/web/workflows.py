@@ -41,6 +41,14 @@ def airflow_client(site: AirflowSite, role: str) -> httpx.Client:
     return httpx.Client(base_url=f"{site.url}/api/v2", headers=headers, timeout=60)
 
 
+def unpause_workflows(site: AirflowSite) -> None:
+    """Switch on what `write_workflows` has written: as they are created, workflows are paused."""
+    with airflow_client(site, "admin") as client:
+        client.patch(
+            "/dags", params={"dag_id_pattern": "%", "limit": 100}, json={"is_paused": False}
+        ).raise_for_status()
+
+
 def browser_client(site: AirflowSite, role: str) -> httpx.Client:
     """Return a client that asks the dashboard as its own pages do in a browser: by the cookie, from the same origin."""
     headers = {"Origin": site.url, "Sec-Fetch-Site": "same-origin", "slipway-poll": "1"}

@@ -124,7 +124,9 @@ def test_a_token_that_airflow_did_not_make_is_a_strangers(
 def test_who_may_read_sees(call: Call, arguments: tuple[str, ...], role: str) -> None:
     """A viewer and an operator alike."""
     called = call(role, *arguments)
-    assert (called.code, called.err) == (ExitCode.FINE, ""), called.err + called.out
+    # On a busy machine what is shown may be some seconds old, which is said.
+    notes = [one for one in called.err.splitlines() if not one.startswith("Note: this is how it was ")]
+    assert (called.code, notes) == (ExitCode.FINE, []), called.err + called.out
     assert called.out
 
 
