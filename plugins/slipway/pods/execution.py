@@ -270,10 +270,14 @@ def _placed(settings: PodSettings) -> dict[str, Any]:
 
 
 def _name(pod: ReleasePod, release_run: ReleaseRun) -> str:
-    """Return the same name whenever the task is run again, so that it finds its pod."""
+    """Return the same name whenever the task is run again, so that it finds its pod.
+
+    It is the pod's name on the cluster, which admits no underscore, so that messages name a pod that is there.
+    """
     again = f"-{pod.attempt}" if pod.attempt > 1 else ""
     release_digest = hashlib.sha256(release_run.release_id.encode()).hexdigest()[:8]
-    return f"{pod.stage}-{release_run.model[:36]}-{release_run.version}-{release_digest}{again}"
+    stage = pod.stage.replace("_", "-")
+    return f"{stage}-{release_run.model[:36]}-{release_run.version}-{release_digest}{again}"
 
 
 def _deadline_s(settings: PodSettings) -> int:

@@ -16,9 +16,12 @@ from kubernetes.client import (
     V1PodStatus,
 )
 from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.pod import ReleasePodOperator
+from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import SpecError
+from include.model_release.spec.pods.names import is_subdomain
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
 from include.sandbox.cluster.admission.pod_security import violations
 
@@ -72,7 +75,7 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC, **arguments
     return manifest
 
 
-def _run_by(operator: ConvertModelOperator) -> KubernetesPodOperator:
+def _run_by(operator: ReleasePodOperator) -> KubernetesPodOperator:
     """Airflow's operator, as ours makes it when it is executed."""
     release_run = operator.release_run
     return operator.execution_of(operator.describe(release_run), release_run).operator
@@ -248,6 +251,16 @@ def test_what_the_release_file_does_not_say_may_be_said_by_the_dag() -> None:
     assert manifest["spec"]["priorityClassName"] == "batch"
     with pytest.raises(TypeError, match="image"):
         _manifest({}, pod_options={"image": "another"})
+
+
+def test_the_name_of_a_pod_is_the_one_that_the_cluster_knows() -> None:
+    """A stage's name may have an underscore, a pod's may not: messages name the pod as `kubectl` finds it."""
+    release = _release_run_with_variants().model_dump_json()
+    operator = RunSmokeTestOperator(task_id="smoke_test", release=release, manifest_sha256="0" * 64)
+    runs = _run_by(operator)
+    assert runs.name is not None
+    assert runs.name.startswith("smoke-test-")
+    assert is_subdomain(runs.name)
 
 
 def test_airflow_takes_the_operator_that_runs_the_pod_for_a_task() -> None:
