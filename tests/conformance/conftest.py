@@ -38,8 +38,9 @@ def pytest_report_header() -> list[str]:
         lines += [f"  {module} {version}" for module, version in sorted(found.versions.items())]
     return [
         *lines,
-        "by hand: scheduler, kubelets, ingress and Gateway controllers; real Triton and Envoy in test_live_traffic.py",
-        "and test_release.py, which has a real Airflow too; its pods are processes",
+        "by hand: kubelets, ingress and Gateway controllers, and the scheduler but in test_placement.py;",
+        "real Triton and Envoy in test_live_traffic.py and test_release.py, which has a real Airflow too;",
+        "the pods of its releases are processes",
         "not here: the weights of HTTPRoutes, which KServe writes after 0.20 only: the emulator stands for them",
     ]
 

@@ -24,7 +24,7 @@ from tests.support.conformance.standard_mode import (
 )
 from tests.support.conformance.users import UsersWay
 from tests.support.guard.stage import GuardProcess
-from tests.support.waiting import wait_until
+from tests.support.waiting import LIMIT_S, wait_until
 
 RELEASE = HolderIdentity(f"{NAME}-2", "canary", 1)
 LEASE_S = 5
@@ -60,7 +60,7 @@ def test_the_guard_ends_a_canary_that_nobody_renews(knative: Rollouts, guard: Gu
     lease.acquire(RELEASE, lease_s=LEASE_S, candidate_uri=uri(2), stable_uri=uri(1))
     knative.bring(StartCanary(uri(2), 20, release_id=RELEASE.release_id, version=2))
     assert users.versions_now() == {uri(1): 80, uri(2): 20}
-    guard.wait_for("users_safe", LEASE_S + 30)
+    guard.wait_for("users_safe", LIMIT_S)
     assert users.versions_now() == {uri(1): 100}
     ended = lease.keep(RELEASE)
     assert ended is not None
@@ -84,7 +84,7 @@ def test_the_guard_takes_users_off_though_kserve_leaves_the_routes(
     lease = LeaseHook(NAME, standard.namespace, standard.hook.kubernetes_conn_id)
     lease.acquire(RELEASE, lease_s=LEASE_S, candidate_uri=uri(2), stable_uri=uri(1))
     with guard_of(standard, tmp_path) as guard:
-        wait_until(lambda: backends(standard) == {STABLE}, "users are off the candidate", LEASE_S + 30)
-        guard.wait_for("users_safe")
+        wait_until(lambda: backends(standard) == {STABLE}, "users are off the candidate")
+        guard.wait_for("users_safe", LIMIT_S)
     assert weight_asked_for(standard) == 0
     assert all(OUR_CLIENT in writers_of(route) for route in standard.objects(ROUTES))

@@ -127,35 +127,59 @@ def test_as_many_replicas_as_the_file_says_are_kept(made: Rollouts, mode: str) -
     assert {pod["spec"].get("nodeName") for pod in serving_pods(made)} <= {GPU_NODE, None}
 
 
-@pytest.mark.parametrize("mode", ["Knative"])
-@pytest.mark.parametrize("operator", [ConvertModelOperator, RunSmokeTestOperator])
-def test_the_pods_of_a_release_are_put_where_their_devices_are(
-    made: Rollouts, mode: str, operator: Any
-) -> None:
-    """What builds the engine and what tries it: the manifest that Airflow's operator sends, as it is."""
-    api = made.cluster.api
+def manifest_of(made: Rollouts, mode: str, operator: Any, classes: str = CLASSES) -> Object:
+    """The pod that Airflow's operator sends, as it is."""
     made.cluster.add_service_account(made.namespace, "slipway")
     release_run = ReleaseRun(
         release_id="digits-2",
         model="digits",
         version=2,
         bucket="models",
-        spec=spec_of(made.namespace, mode, classes=CLASSES),
+        spec=spec_of(made.namespace, mode, classes=classes),
         stable=None,
     )
     given = {"manifest_sha256": "0" * 64} if operator is RunSmokeTestOperator else {}
     task = operator(task_id="pod", release=release_run.model_dump_json(), **given)
     runs = task.execution_of(task.describe(release_run), release_run).operator
     runs.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: made.namespace)
-    manifest = ApiClient().sanitize_for_serialization(runs.build_pod_request_obj())
+    manifest: Object = ApiClient().sanitize_for_serialization(runs.build_pod_request_obj())
+    return manifest
+
+
+@pytest.mark.parametrize("mode", ["Knative"])
+@pytest.mark.parametrize("operator", [ConvertModelOperator, RunSmokeTestOperator])
+def test_the_pods_of_a_release_are_put_where_their_devices_are(
+    made: Rollouts, mode: str, operator: Any
+) -> None:
+    """What builds the engine and what tries it."""
+    api = made.cluster.api
     pods = f"/api/v1/namespaces/{made.namespace}/pods"
-    name = api.must("POST", pods, manifest)["metadata"]["name"]
+    name = api.must("POST", pods, manifest_of(made, mode, operator))["metadata"]["name"]
 
     def node() -> str:
         return str((api.get(f"{pods}/{name}") or {}).get("spec", {}).get("nodeName", ""))
 
     wait_until(lambda: bool(node()), "the scheduler binds the pod", 60)
     assert node() == GPU_NODE
+
+
+@pytest.mark.parametrize("mode", ["Knative"])
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        ("priority_class: urgent,", "no PriorityClass with name urgent was found"),
+        ("runtime_class: gvisor,", 'RuntimeClass "gvisor" not found'),
+    ],
+    ids=["priority class", "runtime class"],
+)
+def test_a_class_that_the_cluster_does_not_have_is_refused_with_its_name(
+    made: Rollouts, mode: str, classes: str, words: str
+) -> None:
+    """The API forbids the pod of the release, so the step fails with what must be made."""
+    manifest = manifest_of(made, mode, ConvertModelOperator, classes)
+    answer = made.cluster.api.ask("POST", f"/api/v1/namespaces/{made.namespace}/pods", manifest)
+    assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
+    assert words in answer.body["message"]
 
 
 @pytest.mark.parametrize("mode", ["Knative"])
