@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from slipway.hooks.lease import LeaseHook
 
+from include.model_release.rollout.fields import FIELD_MANAGER
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.next_action import Done, RollBack, StartCanary
 from tests.support.conformance.manifests import FOLDER, objects_of
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.standard_mode import (
-    OUR_CLIENT,
     ROUTES,
     STABLE,
     backends,
@@ -87,4 +87,4 @@ def test_the_guard_takes_users_off_though_kserve_leaves_the_routes(
         wait_until(lambda: backends(standard) == {STABLE}, "users are off the candidate")
         guard.wait_for("users_safe", LIMIT_S)
     assert weight_asked_for(standard) == 0
-    assert all(OUR_CLIENT in writers_of(route) for route in standard.objects(ROUTES))
+    assert all(FIELD_MANAGER in writers_of(route) for route in standard.objects(ROUTES))

@@ -11,13 +11,13 @@ from contextlib import suppress
 
 import pytest
 
-from include.model_release.errors import SpecError, TimedOutError, TransientError
+from include.model_release.errors import CanaryRefusedError, SpecError, TimedOutError, TransientError
+from include.model_release.rollout.fields import FIELD_MANAGER
 from include.model_release.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import Rollouts, uri
 from tests.support.conformance.standard_mode import (
     NO_WEIGHTS_LIMIT_S,
-    OUR_CLIENT,
     REPLICAS,
     ROUTES,
     STABLE,
@@ -62,14 +62,12 @@ def test_a_canary_whose_weight_never_comes_times_out_and_is_taken_back(standard:
 
 
 def test_a_candidate_that_crashes_is_taken_back(standard: Rollouts) -> None:
-    """KServe says nothing of a canary that does not come up: the time is over, and the rollback is clean."""
+    """KServe says nothing of a canary that does not come up, its pods do: it is refused, and the rollback is clean."""
     standard.first(1)
     crashing = own_version(standard, 2)
     standard.cluster.fates.of_version(crashing, Fate.CRASHES)
-    goal = StartCanary(crashing, 20, version=2)
-    bring_in_vain(
-        standard, goal, lambda: weight_asked_for(standard) is not None, "the candidate is asked for"
-    )
+    with pytest.raises(CanaryRefusedError, match="does not come up"):
+        standard.bring(StartCanary(crashing, 20, version=2))
     assert isinstance(standard.bring(RollBack(uri(1), crashing)).action, Done)
     assert backends(standard) == {STABLE}
     assert available(standard, STABLE) == 1
@@ -127,7 +125,7 @@ def test_users_are_taken_off_a_candidate_though_kserve_leaves_the_routes(standar
     with suppress(TimedOutError):
         standard.bring(RollBack(stable, uri(2)), limit_s=ROUTES_LIMIT_S)
     assert backends(standard) == {STABLE}
-    assert all(OUR_CLIENT in writers_of(route) for route in standard.objects(ROUTES))
+    assert all(FIELD_MANAGER in writers_of(route) for route in standard.objects(ROUTES))
 
 
 def test_users_are_taken_off_a_candidate_though_kserve_hangs(standard: Rollouts) -> None:

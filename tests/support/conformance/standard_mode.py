@@ -17,8 +17,6 @@ STABLE = f"{NAME}-predictor"
 REPLICAS = 3
 # Weights never come with KServe 0.20: how long one try waits for them.
 NO_WEIGHTS_LIMIT_S = 8.0
-# What the client of our hooks and of the guard calls itself.
-OUR_CLIENT = "OpenAPI-Generator"
 
 
 def own_version(rollouts: Rollouts, version: int) -> str:
