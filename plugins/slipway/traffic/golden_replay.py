@@ -9,14 +9,14 @@ import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-import aiohttp
 import numpy as np
 
+from include.model_release.canary.pace import LONGEST_S, Pace
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.metrics.samples import Sample, Window
@@ -27,41 +27,23 @@ from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
-from slipway.traffic.golden_requests.grpc_requests import GrpcAsker, unary_body
+from slipway.traffic.golden_requests.grpc_requests import unary_body
+from slipway.traffic.golden_requests.sending import Ask, GoldenRequest, asking
 
 log = logging.getLogger(__name__)
 
 # Upper bounds of the histogram's buckets, the same for both revisions.
 LATENCY_BOUNDS_MS = (
     *(1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 300.0, 500.0),
-    *(1000.0, 2000.0, 5000.0, 10000.0, math.inf),
+    *(1000.0, 2000.0, 5000.0, 10000.0, 20000.0, 30000.0, 60000.0, math.inf),
 )
-_HEADER_LENGTH = "Inference-Header-Content-Length"
 # The golden set may be large; some of it says as much about latency, and what it all says validation has said.
 _ROWS_LIMIT, _BYTES_LIMIT = 256, 32 * 1024 * 1024
-_ANSWER_BYTES_LIMIT = 64 * 1024 * 1024
 # The golden set is read once; a store that takes longer is asked again.
 _LOAD_LIMIT_S = 600.0
 _LOOK_UP_LIMIT_S = 30.0
-
-
-@dataclass(frozen=True)
-class GoldenRequest:
-    """One golden row as the body of a V2 request, and the outputs that must come back.
-
-    :param path: that of the REST call; "" for gRPC.
-    """
-
-    path: str
-    body: bytes
-    header_length: int | None
-    outputs: tuple[str, ...]
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of the request, less the host."""
-        binary = {} if self.header_length is None else {_HEADER_LENGTH: str(self.header_length)}
-        return {"Content-Type": "application/octet-stream", **binary}
+# Between two looks whether one more may be under way.
+_PLACE_POLL_S = 0.01
 
 
 @dataclass
@@ -83,6 +65,23 @@ class Tally:
         return Sample(self.requests, self.errors, {bound: self.buckets[bound] for bound in LATENCY_BOUNDS_MS})
 
 
+class _Side:
+    """One revision: what is under way to it, and what came of it since that was taken last."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self._tally = Tally()
+
+    def add(self, latency_s: float, good: bool) -> None:
+        """Count one answer, or that there was none."""
+        self._tally.add(1000.0 * latency_s, good)
+
+    def taken(self) -> Sample:
+        """Return the counts since they were taken last."""
+        sample, self._tally = self._tally.sample(), Tally()
+        return sample
+
+
 class GoldenReplay:
     """Replays one release's golden requests to candidate and stable in turn.
 
@@ -100,30 +99,44 @@ class GoldenReplay:
         self._lookups = BlockingCalls("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
         self._loading: asyncio.Task[list[GoldenRequest]] | None = None
         self._endpoints: dict[str, Endpoint] = {}
+        self._pace = Pace(self._settings.timeout_s)
+        self._stable, self._candidate = _Side(), _Side()
+        self._measuring: asyncio.Task[None] | None = None
+        self._rounds: set[asyncio.Task[None]] = set()
         self.obstacle = ""
 
     async def run(self, stable_url: str, candidate_url: str, stop: asyncio.Event) -> Window | None:
         """Replays until `stop` is set; then waits for what is under way, for `timeout_s` at most.
+
+        What a slow model has not answered by then stays under way, and counts in the window in which it ends.
 
         :return: the window of what was replayed; None where nothing was, for the reason in `obstacle`.
         """
         lacking = "the candidate" if not candidate_url else "stable" if not stable_url else ""
         if lacking:
             return self._hindered(f"{lacking} has no URL of its own in the status of the InferenceService")
+        began = time.monotonic()
         preparing = asyncio.create_task(self._prepare([stable_url, candidate_url]))
-        stopped = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({preparing, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not preparing.done():
+            if not await _is_done_before(preparing, stop):
                 return self._hindered("the golden set could not be read within a window")
             requests = preparing.result()
         except (SlipwayError, OSError) as error:
             return self._hindered(str(error).rstrip("."))
         finally:
             preparing.cancel()
-            stopped.cancel()
+        stable, candidate = self._endpoints[stable_url], self._endpoints[candidate_url]
+        if not await self._is_measured(stable, requests[0], stop):
+            return self._hindered(
+                "stable has not answered a first golden request yet, by which others are timed"
+            )
         self.obstacle = ""
-        return await self._replay(requests, self._endpoints[stable_url], self._endpoints[candidate_url], stop)
+        return await self._replay(requests, stable, candidate, stop, began)
+
+    def stop(self) -> None:
+        """Ask nobody any more; what is under way counts for nothing."""
+        for task in (*self._rounds, *([self._measuring] if self._measuring else [])):
+            task.cancel()
 
     def _hindered(self, why: str) -> Window | None:
         """No window. A watch does not end for want of one: the plan's own limit does that."""
@@ -143,25 +156,88 @@ class GoldenReplay:
         # Shielded: a store that takes longer than a window is waited for by the next one, not asked once more.
         return await asyncio.shield(self._loading)
 
+    async def _is_measured(self, stable: Endpoint, request: GoldenRequest, stop: asyncio.Event) -> bool:
+        """Say whether stable's pace is known, as far as that can be: an error that comes at once has none."""
+        if self._pace.single_s is not None:
+            return True
+        if self._measuring is None:
+            self._measuring = asyncio.create_task(self._measure(stable, request))
+        if not await _is_done_before(self._measuring, stop):
+            return False
+        measured, self._measuring = self._measuring, None
+        return measured.exception() is None
+
+    async def _measure(self, stable: Endpoint, request: GoldenRequest) -> None:
+        """Ask stable alone, once; it counts for nothing.
+
+        :raises TimeoutError: it gave no answer in the longest time.
+        """
+        async with asking() as ask:
+            answered = await ask(stable, request, LONGEST_S)
+        if answered.good:
+            self._pace.saw(answered.seconds)
+        elif answered.seconds >= LONGEST_S:
+            raise TimeoutError
+
     async def _replay(
-        self, requests: Sequence[GoldenRequest], stable: Endpoint, candidate: Endpoint, stop: asyncio.Event
+        self,
+        requests: Sequence[GoldenRequest],
+        stable: Endpoint,
+        candidate: Endpoint,
+        stop: asyncio.Event,
+        began: float,
     ) -> Window:
-        of_stable, of_candidate = Tally(), Tally()
+        """Send until `stop`, and return what has ended since the window before."""
+        sending = asyncio.create_task(self._send(requests, stable, candidate, stop))
+        self._rounds.add(sending)
+        sending.add_done_callback(self._rounds.discard)
+        try:
+            await stop.wait()
+            await asyncio.wait(self._rounds, timeout=self._settings.timeout_s)
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+        if sending.done():
+            sending.result()
+        return Window(time.monotonic() - began, self._stable.taken(), self._candidate.taken(), "replay")
+
+    async def _send(
+        self, requests: Sequence[GoldenRequest], stable: Endpoint, candidate: Endpoint, stop: asyncio.Event
+    ) -> None:
+        """Send each row to both in turn, as fast as the rate and both revisions' answers allow; wait for all."""
         in_turn = [
             (request, *side)
             for request in requests
-            for side in ((stable, of_stable), (candidate, of_candidate))
+            for side in ((stable, self._stable), (candidate, self._candidate))
         ]
-        began = due = time.monotonic()
-        async with _asking(self._settings.timeout_s) as ask, asyncio.TaskGroup() as group:
-            for request, endpoint, tally in itertools.cycle(in_turn):
+        due = time.monotonic()
+        async with asking() as ask, asyncio.TaskGroup() as group:
+            for request, endpoint, side in itertools.cycle(in_turn):
                 if await _is_set_within(stop, due - time.monotonic()):
                     break
-                group.create_task(_counted(ask, endpoint, request, tally))
+                # Of both: a row that only one is asked would compare two mixes of rows.
+                while side is self._stable and self._has_no_place:
+                    if await _is_set_within(stop, _PLACE_POLL_S):
+                        return
+                side.under_way += 1
+                group.create_task(self._counted(ask, endpoint, request, side))
                 # What was missed is not made up for: a burst is not what users send.
                 due = max(due + 1.0 / self._settings.requests_per_s, time.monotonic())
-        seconds = time.monotonic() - began
-        return Window(seconds, of_stable.sample(), of_candidate.sample(), "replay")
+
+    @property
+    def _has_no_place(self) -> bool:
+        """Whether one more pair would be more than the slower revision answers in time."""
+        return max(self._stable.under_way, self._candidate.under_way) >= self._pace.under_way_most
+
+    async def _counted(self, ask: Ask, endpoint: Endpoint, request: GoldenRequest, side: _Side) -> None:
+        """Send one request and count what came of it."""
+        try:
+            answered = await ask(endpoint, request, self._pace.limit_s(side.under_way))
+        finally:
+            side.under_way -= 1
+        if answered.good and side is self._stable:
+            self._pace.saw(answered.seconds)
+        side.add(answered.seconds, answered.good)
 
 
 def load_requests(release_run: ReleaseRun, registry: ModelRegistry) -> list[GoldenRequest]:
@@ -214,73 +290,14 @@ def grpc_request(model: str, signature: ModelSignature, inputs: dict[str, np.nda
     return GoldenRequest("", unary_body(model, signature, inputs), None, outputs)
 
 
-Ask = Callable[[Endpoint, GoldenRequest], Awaitable[bool]]
-
-
-@asynccontextmanager
-async def _asking(timeout_s: float) -> AsyncIterator[Ask]:
-    """What sends a request by the protocol that it is for, and says whether its answer is good."""
-    over_grpc = GrpcAsker(timeout_s)
-    async with aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=timeout_s),
-        # Rate and time limit bound what is under way at once.
-        connector=aiohttp.TCPConnector(limit=0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-    ) as session:
-
-        async def ask(endpoint: Endpoint, request: GoldenRequest) -> bool:
-            if not request.path:
-                return await over_grpc.is_answered(endpoint, request.body, request.outputs)
-            return await _is_answered(session, endpoint, request)
-
-        try:
-            yield ask
-        finally:
-            await over_grpc.close()
-
-
-async def _counted(ask: Ask, endpoint: Endpoint, request: GoldenRequest, tally: Tally) -> None:
-    """Sends one request and counts what came of it."""
-    began = time.perf_counter()
-    good = await ask(endpoint, request)
-    tally.add(1000.0 * (time.perf_counter() - began), good)
-
-
-async def _is_answered(session: aiohttp.ClientSession, endpoint: Endpoint, request: GoldenRequest) -> bool:
+async def _is_done_before(task: asyncio.Task[Any], stop: asyncio.Event) -> bool:
+    """Wait until a task is done or `stop` is set; say whether it is done."""
+    stopped = asyncio.create_task(stop.wait())
     try:
-        async with session.post(
-            endpoint.base_url + request.path,
-            data=request.body,
-            headers={**request.headers, "Host": endpoint.host},
-            allow_redirects=False,
-        ) as answer:
-            body = await _body(answer)
-            return answer.status < 400 and _has_outputs(request, body, answer.headers.get(_HEADER_LENGTH))
-    except (aiohttp.ClientError, OSError):  # a TimeoutError is one of the latter
-        return False
-
-
-async def _body(answer: aiohttp.ClientResponse) -> bytes:
-    parts, size = [], 0
-    async for part in answer.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > _ANSWER_BYTES_LIMIT:
-            return b""
-    return b"".join(parts)
-
-
-def _has_outputs(request: GoldenRequest, body: bytes, header_length: str | None) -> bool:
-    """Whether the answer holds every output that was asked for."""
-    from tritonclient.http import InferenceServerClient
-    from tritonclient.utils import InferenceServerException
-
-    try:
-        length = None if header_length is None else int(header_length)
-        result = InferenceServerClient.parse_response_body(body, header_length=length)
-        return all(result.get_output(name) is not None for name in request.outputs)
-    except (ValueError, KeyError, TypeError, AttributeError, InferenceServerException):
-        return False
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
+    return task.done()
 
 
 async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:

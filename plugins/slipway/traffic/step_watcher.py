@@ -130,6 +130,7 @@ class StepWatch:
         finally:
             self._cluster.stop()
             self._streams.stop()
+            self._replay.stop()
         if decision == "roll_back":
             await self._take_back(reason, by)
         return decision

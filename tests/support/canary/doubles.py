@@ -256,3 +256,6 @@ class ReplayDouble:
             self.obstacle = "the store is away"
             return None
         return Window(0.05, Sample(*stable), Sample(*candidate), "replay")
+
+    def stop(self) -> None:
+        """Nothing is under way."""

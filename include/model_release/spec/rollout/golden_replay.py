@@ -15,7 +15,9 @@ class GoldenReplaySettings(SpecPart):
     requests_per_s: Annotated[float, Field(gt=0, le=200)] = 10.0
     """In all; half of them go to the candidate's own URL, half to stable's."""
     timeout_s: Annotated[float, Field(gt=0, le=10)] = 5.0
-    """A request that is not answered in this time is an error."""
+    """A request that is not answered in this time is an error. A model for which that is too short is asked one by one,
+    and waited for five times what stable takes for an answer, 60 s at most.
+    """
     max_request_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     """Golden rows that make a larger request are not replayed."""
     metrics_see_users_only: bool = False

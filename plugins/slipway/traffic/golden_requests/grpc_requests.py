@@ -37,24 +37,22 @@ def output_of(body: bytes, name: str) -> np.ndarray | None:
 
 
 class GrpcAsker:
-    """Asks revisions over gRPC; to be made and closed in the event loop that asks.
+    """Asks revisions over gRPC; to be made and closed in the event loop that asks."""
 
-    :param timeout_s: limit of one answer.
-    """
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self) -> None:
         self._channels: dict[Endpoint, grpc.aio.Channel] = {}
 
-    async def is_answered(self, endpoint: Endpoint, body: bytes, outputs: Sequence[str]) -> bool:
-        """Send one request; return whether its answer holds every output that is wanted."""
+    async def is_answered(
+        self, endpoint: Endpoint, body: bytes, outputs: Sequence[str], limit_s: float
+    ) -> bool:
+        """Send one request; return whether an answer within the limit holds every output that is wanted."""
         import grpc
 
         if endpoint not in self._channels:
             self._channels[endpoint] = open_channel(endpoint, _ANSWER_BYTES_LIMIT)
         call = self._channels[endpoint].unary_unary(f"{SERVICE}/ModelInfer")
         try:
-            answer = await call(body, timeout=self._timeout_s)
+            answer = await call(body, timeout=limit_s)
         except grpc.aio.AioRpcError:
             return False
         return _names(answer) >= {*outputs}

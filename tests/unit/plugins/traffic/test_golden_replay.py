@@ -155,7 +155,8 @@ async def test_the_same_rows_go_to_both_in_turn(release_run: ReleaseRun) -> None
         window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 12)
     assert window is not None
     assert (window.source, window.stable.errors, window.candidate.errors) == ("replay", 0, 0)
-    assert window.stable.requests + window.candidate.requests == sum(revisions.paths.values())
+    # One more was sent to stable, to see how long an answer takes; it counts for nothing.
+    assert window.stable.requests + window.candidate.requests == sum(revisions.paths.values()) - 1
     assert 0 <= window.stable.requests - window.candidate.requests <= 1
     assert [*revisions.paths] == ["/v2/models/digits/infer"]
     rows = [set(revisions.bodies[urlsplit(url).netloc]) for url in (STABLE, CANDIDATE)]
@@ -197,6 +198,68 @@ async def test_what_is_no_answer_is_an_error_of_the_revision(release_run: Releas
     assert window is not None
     assert window.candidate.errors == window.candidate.requests > 0
     assert window.stable.errors == 0
+
+
+class OneInstance:
+    """A model that answers one request after the other, each in so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.answered = self.under_way = self.most = 0
+        self._instance = asyncio.Lock()
+
+    async def __call__(self, host: str) -> web.Response:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            async with self._instance:
+                await asyncio.sleep(self.seconds)
+        finally:
+            self.under_way -= 1
+        self.answered += 1
+        return await good(host)
+
+
+async def test_a_model_slower_than_the_limit_has_no_errors(release_run: ReleaseRun) -> None:
+    """Whatever the rate, a model that needs longer than `timeout_s` is asked one by one, and waited for."""
+    revisions, stable, candidate = Revisions(), OneInstance(0.8), OneInstance(0.8)
+    revisions.answers = {urlsplit(STABLE).netloc: stable, urlsplit(CANDIDATE).netloc: candidate}
+    async with revisions.served() as base_url:
+        replay = replayed(release_run, RegistryDouble(), base_url, timeout_s=0.5)
+        window = await replay_until(replay, lambda: stable.answered >= 3 and candidate.answered >= 2)
+        replay.stop()
+    assert window is not None
+    assert (window.stable.errors, window.candidate.errors) == (0, 0)
+    assert window.candidate.requests >= 2
+    assert (stable.most, candidate.most) == (1, 1)
+
+
+async def test_a_slow_answer_counts_in_the_window_in_which_it_comes(release_run: ReleaseRun) -> None:
+    """A window ends without it: users' windows wait for no slow model. Nor is it lost, or an error."""
+    revisions, stable, candidate = Revisions(), OneInstance(2.0), OneInstance(2.0)
+    revisions.answers = {urlsplit(STABLE).netloc: stable, urlsplit(CANDIDATE).netloc: candidate}
+    async with revisions.served() as base_url:
+        replay = replayed(release_run, RegistryDouble(), base_url, timeout_s=0.5)
+        first = await replay_until(replay, lambda: candidate.under_way == 1)
+        second = await replay_until(replay, lambda: candidate.answered == 1)
+        replay.stop()
+    assert first is not None
+    assert second is not None
+    assert (first.stable.requests, first.candidate.requests) == (0, 0)
+    assert (second.candidate.requests, second.candidate.errors, second.stable.errors) == (1, 0, 0)
+
+
+async def test_a_stable_that_is_silent_is_not_compared_with(release_run: ReleaseRun) -> None:
+    """Without one answer of stable nothing says how long an answer may take: nobody is judged."""
+    revisions = Revisions()
+    revisions.answers[urlsplit(STABLE).netloc] = _is_silent
+    async with revisions.served() as base_url:
+        replay = replayed(release_run, RegistryDouble(), base_url)
+        window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 1)
+        replay.stop()
+    assert window is None
+    assert "stable has not answered a first golden request yet" in replay.obstacle
+    assert revisions.paths.total() == 1
 
 
 async def test_nobody_listening_is_an_error_of_both(release_run: ReleaseRun, unused_tcp_port: int) -> None:
