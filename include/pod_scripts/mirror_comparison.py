@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("aiohttp", "grpcio", "numpy", "tritonclient")
 INFER_PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/[^/]+)?/infer$")
+TIME_LIMIT = "time limit"
 GRPC_METHOD = "/inference.GRPCInferenceService/ModelInfer"
 # Headers of one connection or one router, not of the request.
 NOT_PASSED_ON = frozenset(
@@ -82,7 +83,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--requests", type=whole, default=200, metavar="N", help="to compare (default: %(default)s)")
     text = "limit of the run (default: %(default)s)"
     add("--timeout-s", type=positive, default=600.0, metavar="S", help=text)
-    text = "of one answer (default: %(default)s)"
+    text = "of one answer, at least; more of a model whose stable version needs it (default: %(default)s)"
     add("--request-timeout-s", type=positive, default=30.0, metavar="S", help=text)
     add("--concurrency", type=whole, default=4, metavar="N", help="pairs in flight (default: %(default)s)")
     add("--queue", type=whole, default=256, metavar="N", help="requests that may wait (default: %(default)s)")
@@ -100,22 +101,20 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 class Side:
     """One version, at its own address, with the connections to it: see `open_side`."""
 
-    def __init__(
-        self, url: str, host: str, timeout_s: float, session: ClientSession, channel: grpc.aio.Channel
-    ) -> None:
+    def __init__(self, url: str, host: str, session: ClientSession, channel: grpc.aio.Channel) -> None:
         self.url = url.rstrip("/")
         self.host = host
-        self.timeout_s = timeout_s
         self._session = session
         self._channel = channel
 
-    async def ask(self, request: Request) -> Answer:
-        """Return the version's answer; a failure is an answer too."""
+    async def ask(self, request: Request, limit_s: float) -> Answer:
+        """Return the version's answer; a failure is an answer too, and so is none within the limit."""
         began = time.monotonic()
-        outputs, failure = await (self._ask_http(request) if request.path else self._ask_grpc(request))
+        ask = self._ask_http if request.path else self._ask_grpc
+        outputs, failure = await ask(request, limit_s)
         return Answer(outputs, failure, 1000 * (time.monotonic() - began))
 
-    async def _ask_http(self, request: Request) -> tuple[dict[str, Tensor] | None, str]:
+    async def _ask_http(self, request: Request, limit_s: float) -> tuple[dict[str, Tensor] | None, str]:
         import aiohttp
         from yarl import URL
 
@@ -133,11 +132,12 @@ class Side:
                 data=request.body,
                 headers=headers,
                 allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=limit_s),
                 server_hostname=self.host.partition(":")[0] if self.url.startswith("https:") else None,
             ) as response:
                 body = await response.read()
         except TimeoutError:
-            return None, "time limit"
+            return None, TIME_LIMIT
         except (aiohttp.ClientError, OSError):
             return None, "no answer"
         if response.status != 200:
@@ -146,15 +146,16 @@ class Side:
             lambda: read_http_answer(body, response.headers.get("Inference-Header-Content-Length"))
         )
 
-    async def _ask_grpc(self, request: Request) -> tuple[dict[str, Tensor] | None, str]:
+    async def _ask_grpc(self, request: Request, limit_s: float) -> tuple[dict[str, Tensor] | None, str]:
         import grpc
 
         call = self._channel.unary_unary(GRPC_METHOD)
         metadata = ((MARK, "1"), *passed_on(request.headers))
         try:
-            body = await call(request.body, timeout=self.timeout_s, metadata=metadata)
+            body = await call(request.body, timeout=limit_s, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            return None, f"gRPC {error.code().name}"
+            name = error.code().name
+            return None, TIME_LIMIT if name == "DEADLINE_EXCEEDED" else f"gRPC {name}"
         return self._read(lambda: read_grpc_answer(body))
 
     @staticmethod
@@ -166,7 +167,7 @@ class Side:
 
 
 @contextlib.asynccontextmanager
-async def open_side(url: str, host: str, timeout_s: float) -> AsyncIterator[Side]:
+async def open_side(url: str, host: str) -> AsyncIterator[Side]:
     """Open one version's own address; connections are made when needed.
 
     :param url: where to connect.
@@ -198,10 +199,9 @@ async def open_side(url: str, host: str, timeout_s: float) -> AsyncIterator[Side
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=timeout_s),
     )
     async with session, channel:
-        yield Side(url, host, timeout_s, session, channel)
+        yield Side(url, host, session, channel)
 
 
 def passed_on(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -326,7 +326,9 @@ async def work(
         if is_asked_twice_at_a_cost(request):
             queue.counts["ignored"] += 1
             continue
-        ours, theirs = await asyncio.gather(stable.ask(request), candidate.ask(request))
+        # Other pairs may have to be answered before this one.
+        limit_s = report.limit_s(options.request_timeout_s, options.concurrency)
+        ours, theirs = await asyncio.gather(stable.ask(request, limit_s), candidate.ask(request, limit_s))
         if report.judged >= options.requests:
             return
         comparison = None
@@ -346,8 +348,8 @@ async def listen_and_compare(options: argparse.Namespace, result: dict[str, Any]
     queue, report = RequestQueue(options.model, options.queue), ComparisonReport(options.worst)
     try:
         async with (
-            open_side(options.stable_url, options.stable_host, options.request_timeout_s) as stable,
-            open_side(options.candidate_url, options.candidate_host, options.request_timeout_s) as candidate,
+            open_side(options.stable_url, options.stable_host) as stable,
+            open_side(options.candidate_url, options.candidate_host) as candidate,
             http_server(queue, options.host, options.port),
             grpc_server(queue, options.host, options.grpc_port),
         ):

@@ -9,6 +9,7 @@ from typing import Any
 
 from slipway_pod.mirror_comparison.comparison import Comparison, Difference
 from slipway_pod.mirror_comparison.requests import Request
+from slipway_pod.models.deadlines import Deadlines
 from slipway_pod.models.latency import nearest_rank
 from slipway_pod.models.protocol import Answer
 
@@ -30,17 +31,30 @@ class ComparisonReport:
     outputs: dict[str, Counter[str]] = field(default_factory=dict)
     class_changes: Counter[tuple[Any, Any]] = field(default_factory=Counter)
     worst: dict[tuple[str, str], tuple[Difference, int]] = field(default_factory=dict)
+    fastest_ms: float | None = None
 
     @property
     def judged(self) -> int:
         """Return the number of requests that stable answered: on these the candidate can be judged."""
         return self.counts["compared"] + self.counts["candidate_failed"]
 
+    def limit_s(self, least_s: float, at_once: int) -> float:
+        """Return how long an answer is waited for, by the fastest one that stable gave; until then the longest.
+
+        :param at_once: how many requests may be under way.
+        """
+        if self.fastest_ms is None:
+            return Deadlines(least_s).first_s()
+        return Deadlines(least_s, self.fastest_ms / 1000).limit_s(at_once)
+
     def add(self, request: Request, stable: Answer, candidate: Answer, comparison: Comparison | None) -> None:
         """Count one pair; the comparison is there where both answered."""
         for side, answer in (("stable", stable), ("candidate", candidate)):
             if answer.failure:
                 self.failures[side][answer.failure] += 1
+        if not stable.failure:
+            fastest = stable.latency_ms if self.fastest_ms is None else self.fastest_ms
+            self.fastest_ms = min(fastest, stable.latency_ms)
         if comparison is None:
             both = bool(stable.failure and candidate.failure)
             self.counts[

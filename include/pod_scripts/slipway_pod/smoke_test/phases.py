@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from slipway_pod.models.deadlines import Deadlines
 from slipway_pod.models.tensors import Tensor
 from slipway_pod.program.progress import say
-from slipway_pod.smoke_test.deadlines import Deadlines
 from slipway_pod.smoke_test.memory import resident_mib
 from slipway_pod.smoke_test.platform import require_working_platform
 from slipway_pod.smoke_test.probes import Model

@@ -8,9 +8,9 @@ from typing import Any
 
 from slipway_pod.errors import PodError
 from slipway_pod.models.answers import rows_of_a_request
+from slipway_pod.models.deadlines import Deadlines
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature, Tensor
-from slipway_pod.smoke_test.deadlines import Deadlines
 from slipway_pod.smoke_test.phases import Plan, instances, load, memory, model_of, steady, streams, timed
 from slipway_pod.smoke_test.probes import golden_request
 from slipway_pod.smoke_test.requests import Asker

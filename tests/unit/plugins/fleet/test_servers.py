@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import cast
 
+import numpy as np
 import pytest
 from slipway.fleet import servers
 from slipway.fleet.members import Member, StaticMembers, server_at
+from slipway.fleet.server import Facts, FleetServer
 from slipway.fleet.servers import FleetServers
 
+from include.model_release.errors import TimedOutError
+from include.model_release.fleet.golden import GoldenRequest
 from include.model_release.fleet.policy import FleetPolicy
 from include.sandbox.host.ports import LOOPBACK, free_port
 
@@ -66,3 +71,31 @@ def test_servers_that_are_known_are_looked_at_while_nobody_says_who_there_is(
         assert time.monotonic() - began < 10
 
     asyncio.run(asyncio.wait_for(looks(), 30))
+
+
+def test_server_that_does_not_answer_in_time_does_not_answer_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A time-out is trouble, which may pass; the server is not said to have given a different answer."""
+    fleet = FleetServers(StaticMembers({}), "table", 2, None, FleetPolicy(call_limit_s=1))
+    monkeypatch.setattr(FleetServers, "_target", property(lambda _: None))
+    golden = GoldenRequest({"x": np.ones((1, 1), np.float32)}, ("y",))
+    good = Facts("a" * 64, "b" * 64, {"y": np.ones((1, 1), np.float32)})
+
+    class Server:
+        away_s = None
+
+        def __init__(self, name: str, facts: Facts | None) -> None:
+            self.name, self._found = name, facts
+
+        async def facts(self, *_: object) -> Facts:
+            if self._found is None:
+                raise TimedOutError("no answer within 60 s")
+            return self._found
+
+    fleet._servers = {
+        name: cast(FleetServer, Server(name, facts)) for name, facts in (("a", good), ("b", None))
+    }
+    assert asyncio.run(fleet.act("verify", ["a", "b"], {}, golden)) is False
+    assert fleet._refusals == {}
+    assert "b verify" in fleet._trouble

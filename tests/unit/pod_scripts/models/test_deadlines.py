@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway_pod.smoke_test.deadlines import LONGEST_S, Deadlines
+from slipway_pod.models.deadlines import LONGEST_S, Deadlines
 
 
 @pytest.mark.parametrize(
