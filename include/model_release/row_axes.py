@@ -46,7 +46,8 @@ class RowAxes:
             f"`{name}`: {ways.get(str(axis), f'axis {axis}')}{' (guessed)' if name in self.guessed else ''}"
             for name, axis in self.inputs.items()
         )
-        return ", ".join(said)
+        single = ", one row a request" if self.request_rows == 1 and not self.one_by_one else ""
+        return ", ".join(said) + single
 
 
 def row_axis_of(array: Shape, model: Shape, rows: int) -> RowAxis | None:

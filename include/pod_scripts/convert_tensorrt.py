@@ -190,7 +190,11 @@ def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profi
     import numpy as np
 
     rows = read_golden(
-        run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs, run.options.row_axis
+        run.folder / CALIBRATION_FILE,
+        run.options.calibration,
+        signature.inputs,
+        run.options.row_axis,
+        run.options.batch_tensors,
     )
     usual = profiles[-1]["opt"].values() if profiles else ()
     size = max((shape[0] for shape in usual), default=rows_of_a_request(signature, rows) or 1)

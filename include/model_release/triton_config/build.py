@@ -98,7 +98,7 @@ def build_model_config(
     """
     require_named(base or {})
     config = _identity(name, serving, base, files)
-    config["max_batch_size"] = _max_batch_size(serving, base)
+    config["max_batch_size"] = max_batch_size_of(serving, base)
     config.update(_tensors(serving, config, signature))
     _set_instances(config, serving)
     _set_version_policy(config, serving, version, base)
@@ -226,7 +226,8 @@ def _kind_fields(platform: str) -> Config:
     return {"platform": platform, **({"backend": BACKENDS[platform]} if platform in BACKENDS else {})}
 
 
-def _max_batch_size(serving: Serving, base: Mapping[str, Any] | None) -> int:
+def max_batch_size_of(serving: Serving, base: Mapping[str, Any] | None) -> int:
+    """Return the largest batch of the configuration that is made of the release file and `base`."""
     if base is None or "max_batch_size" in serving.model_fields_set:
         return serving.max_batch_size
     return int(base.get("max_batch_size") or 0)

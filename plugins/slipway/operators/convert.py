@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
+from include.model_release.bucket_layout import CONFIG_FILE
 from include.model_release.errors import (
     GateRefusedError,
     InputMissingError,
@@ -26,6 +27,9 @@ from include.model_release.publishing.variants import (
     variant_names,
 )
 from include.model_release.spec.conversion.target import Places
+from include.model_release.triton_config.build import max_batch_size_of
+from include.model_release.triton_config.pbtxt import from_pbtxt
+from include.model_release.triton_config.ragged import batch_tensors_arguments
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.pods.description import ReleasePod
@@ -72,11 +76,23 @@ class ConvertModelOperator(ReleasePodOperator):
             kind="convert",
             stage=f"convert-{self.variant}" if self.variant else "convert",
             settings=release_run.spec.conversion,
-            command=lambda: release_run.spec.conversion.command(_places(release_run)),
+            command=lambda: release_run.spec.conversion.command(_places(release_run, self._batch_tensors())),
             result_key=f"{release_run.work_prefix}{RESULT_FILE}",
             leaves_out=(GateRefusedError, UserError) if self.variant else (),
             needless=lambda: already_published(self.store, ReleaseRun.parse(self.release)),
         )
+
+    def _batch_tensors(self) -> tuple[str, ...]:
+        """Return what the converter is told of the tensors that Triton makes of a batch, by training's config.pbtxt."""
+        release_run = self.release_run
+        if release_run.spec.source.format != "onnx":
+            return ()
+        key = release_run.incoming_prefix + CONFIG_FILE
+        text = self.store.read(key)
+        if text is None:
+            return ()
+        config = from_pbtxt(text, self.store.uri(key))
+        return batch_tensors_arguments(config, max_batch_size_of(release_run.spec.serving, config))
 
     def conclude(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Keep the converter's result as evidence, whatever comes of it, then judge it.
@@ -117,7 +133,7 @@ class ConvertModelOperator(ReleasePodOperator):
             raise
 
 
-def _places(release_run: ReleaseRun) -> Places:
+def _places(release_run: ReleaseRun, batch_tensors: tuple[str, ...]) -> Places:
     """Return where the converter finds its source and golden set, and where it leaves what it made."""
 
     def incoming(name: str) -> str:
@@ -131,7 +147,7 @@ def _places(release_run: ReleaseRun) -> Places:
         model=release_run.model,
         version=release_run.version,
         uri=incoming,
-        golden_arguments=tuple(release_run.spec.golden.arguments()),
+        golden_arguments=(*release_run.spec.golden.arguments(), *batch_tensors),
     )
 
 

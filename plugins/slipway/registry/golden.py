@@ -12,6 +12,7 @@ from include.model_release.gates.validation.request_options import optional_inpu
 from include.model_release.publishing.manifest import GOLDEN_FILE, Manifest
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.validation import RankingValidation
+from include.model_release.triton_config.ragged import is_asked_row_by_row
 from slipway.registry.registry import ModelRegistry
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ def load_golden_set(
         row_axis=spec.golden.row_axis,
         group=validation.group if isinstance(validation, RankingValidation) else None,
         slices=spec.golden.slices,
+        row_by_row=is_asked_row_by_row(config),
     )
     log.info("%s golden rows of %s: %s", golden.rows, spec.model, golden.axes.told())
     return golden

@@ -23,12 +23,15 @@ def require_askable(
     arrays: Mapping[str, Array],
     signature: ModelSignature | None = None,
     optional: Collection[str] = (),
+    *,
+    row_by_row: bool = False,
 ) -> str:
     """Return in words how each input's rows are taken; without a signature, an empty text.
 
     :param arrays: the golden set's.
     :param signature: what the model takes, where it is known already.
     :param optional: inputs that a request may leave out.
+    :param row_by_row: each row is a request, whatever the shapes say.
     :raises GoldenSetError: it cannot be asked; the reason is named.
     """
     validation = spec.validation
@@ -43,6 +46,7 @@ def require_askable(
             row_axis=spec.golden.row_axis,
             group=group,
             slices=spec.golden.slices,
+            row_by_row=row_by_row,
         )
         return golden.axes.told()
     problems = [*_label_problems(spec, arrays), *_row_problems(spec, arrays)]

@@ -137,6 +137,7 @@ def golden_from_arrays(
     row_axis: Mapping[str, RowAxis] | None = None,
     group: str | None = None,
     slices: Sequence[str] = (),
+    row_by_row: bool = False,
 ) -> GoldenSet:
     """Check the arrays of a golden set against the model's inputs and put them into its datatypes.
 
@@ -144,6 +145,7 @@ def golden_from_arrays(
     :param row_axis: `golden.row_axis` of the release file; what it leaves out follows from the shapes.
     :param group: the array that says which rows belong to one question.
     :param slices: the arrays that say to which part of the data a row belongs.
+    :param row_by_row: each row is a request, whatever the shapes say.
     :raises GoldenSetError: names every column that is missing, unknown or of the wrong shape or type.
     """
     wanted = {tensor.name: tensor for tensor in signature.inputs}
@@ -172,7 +174,7 @@ def golden_from_arrays(
         axis = row_axis_of(arrays[name].shape, tensor.shape, rows or 0) if axis is None else axis
         problems += _input_problems(arrays[name], tensor, rows, axis)
         axes[name] = 0 if axis is None else axis
-    sizes = _request_sizes(given, axes)
+    sizes = _request_sizes(given, axes) | ({1} if row_by_row else set())
     if len(sizes) > 1:
         problems.append(f"inputs with different first sizes ({sorted(sizes)}) have no rows in common")
     if group and group in arrays and arrays[group].shape != (rows,):

@@ -11,6 +11,7 @@ from slipway_pod.conversion.optimisation import effect_in_words
 from slipway_pod.conversion.reference import all_pass, examine
 from slipway_pod.conversion.rewrite import OPTIONAL
 from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
+from slipway_pod.models.batch_tensors import add_batch_tensors_argument
 from slipway_pod.models.rows import add_row_axis_argument
 from slipway_pod.parity.outputs import require_parity
 from slipway_pod.parity.rules import add_rule_arguments
@@ -34,6 +35,7 @@ def converter_parser(about: str | None, precisions: Sequence[str] = ("fp32",)) -
     add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
     add("--precision", choices=precisions, default="fp32", help="of the converted model (%(default)s)")
     add_row_axis_argument(parser)
+    add_batch_tensors_argument(parser)
     add_rule_arguments(parser)
     text = "limit for all tools together, in seconds (%(default)s)"
     add("--timeout-s", type=positive, default=600.0, metavar="N", help=text)

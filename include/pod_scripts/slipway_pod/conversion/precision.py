@@ -103,7 +103,11 @@ def calibration_rows(run: Run, source: Path) -> Any:
 
     signature = read_signature(open_session(source, "the model before int8", optimise=False))
     arrays = read_golden(
-        run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs, run.options.row_axis
+        run.folder / CALIBRATION_FILE,
+        run.options.calibration,
+        signature.inputs,
+        run.options.row_axis,
+        run.options.batch_tensors,
     )
     rows, fixed = arrays.rows, rows_of_a_request(signature, arrays)
     size = fixed or BATCH_ROWS

@@ -30,7 +30,9 @@ def read_golden_of(run: Run, signature: Signature) -> GoldenRows:
 
     :raises PodError: of kind GoldenSetError.
     """
-    return read_golden(run.folder / GOLDEN_FILE, run.options.golden, signature.inputs, run.options.row_axis)
+    options = run.options
+    path = run.folder / GOLDEN_FILE
+    return read_golden(path, options.golden, signature.inputs, options.row_axis, options.batch_tensors)
 
 
 def keep_reference(

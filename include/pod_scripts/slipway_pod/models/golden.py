@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError, first_line
+from slipway_pod.models.batch_tensors import BatchTensors
 from slipway_pod.models.npz import SIZE_LIMIT_BYTES, read_npz
 from slipway_pod.models.rows import Axis, GoldenRows, count_rows, fits_axis, row_axis_of, rows_along
 from slipway_pod.models.tensors import Tensor, numpy_name
@@ -30,14 +31,20 @@ def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> d
 
 
 def read_golden(
-    path: Path, name: str, inputs: tuple[Tensor, ...], row_axes: Sequence[tuple[str, Axis]] = ()
+    path: Path,
+    name: str,
+    inputs: tuple[Tensor, ...],
+    row_axes: Sequence[tuple[str, Axis]] = (),
+    batch: BatchTensors | None = None,
 ) -> GoldenRows:
     """Return the golden set's array for each input, and how its rows are taken; an optional one may be missing.
 
     :param row_axes: which axis counts the rows, of inputs and outputs for which it is said.
+    :param batch: what Triton makes of a batch, where `inputs` are the model's own.
     :raises PodError: of kind GoldenSetError.
     """
     arrays = read_arrays(path, name)
+    inputs = inputs if batch is None else batch.sent(inputs)
     inputs = tuple(tensor for tensor in inputs if tensor.name in arrays or not tensor.optional)
     require_columns(name, arrays, [tensor.name for tensor in inputs])
     columns, said = {tensor.name: arrays[tensor.name] for tensor in inputs}, dict(row_axes)
@@ -61,7 +68,7 @@ def read_golden(
         )
         raise PodError("GoldenSetError", what, found=found, remedy=remedy)
     ranks = {tensor.name: len(tensor.shape) for tensor in inputs if tensor.shape}
-    return GoldenRows(columns, said | axes, counted.pop(), ranks)
+    return GoldenRows(columns, said | axes, counted.pop(), ranks, batch)
 
 
 def axis_of(array: Any, tensor: Tensor, rows: int, said: Mapping[str, Axis]) -> Axis:

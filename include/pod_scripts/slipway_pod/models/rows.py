@@ -11,6 +11,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slipway_pod.models.batch_tensors import BatchTensors
+
 Axis = int | str
 Shape = Sequence[int]
 
@@ -46,10 +48,14 @@ class GoldenRows(dict[str, Any]):
         axes: Mapping[str, Axis],
         rows: int,
         ranks: Mapping[str, int] | None = None,
+        batch: BatchTensors | None = None,
     ) -> None:
-        """Keep the arrays as they are; `ranks` are how many dimensions each input of a request has."""
+        """Keep the arrays as they are; `ranks` are how many dimensions each input of a request has.
+
+        :param batch: what Triton makes of a batch, where the model itself is asked as Triton would ask it.
+        """
         super().__init__(columns)
-        self.axes, self.rows, self.ranks = dict(axes), rows, dict(ranks or {})
+        self.axes, self.rows, self.ranks, self.batch = dict(axes), rows, dict(ranks or {}), batch
 
     @property
     def one_by_one(self) -> bool:
@@ -57,7 +63,15 @@ class GoldenRows(dict[str, Any]):
         return any(self.axes.get(name) == "request" for name in self)
 
     def take(self, rows: Sequence[int]) -> dict[str, Any]:
-        """Return the inputs of a request for these rows."""
+        """Return the inputs of a request for these rows, as the model gets them."""
+        sent = self._sent(rows)
+        return sent if self.batch is None else self.batch.fed(sent)
+
+    def answered(self, output: str, values: Any, rows: Sequence[int]) -> Any:
+        """Return what a client gets that sends these rows, of what the model answered."""
+        return values if self.batch is None else self.batch.answered(output, values, self._sent(rows))
+
+    def _sent(self, rows: Sequence[int]) -> dict[str, Any]:
         taken = {name: take_rows(values, self.axes.get(name, 0), rows) for name, values in self.items()}
         # A model's single number is served as a tensor of one element.
         return {
@@ -74,7 +88,7 @@ class GoldenRows(dict[str, Any]):
             else take_rows(values, self.axes.get(name, 0), kept)
             for name, values in self.items()
         }
-        return GoldenRows(columns, self.axes, len(kept), self.ranks)
+        return GoldenRows(columns, self.axes, len(kept), self.ranks, self.batch)
 
 
 def count_rows(

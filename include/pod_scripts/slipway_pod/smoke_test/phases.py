@@ -116,7 +116,9 @@ def model_of(plan: Plan, server: OwnServer) -> tuple[Model, dict[str, dict[str, 
         Tensor(str(one["name"]), str(one["datatype"]), tuple(map(int, one["shape"])), one["name"] in optional)
         for one in told
     )
-    return Model(plan.model, inputs, int(config.get("max_batch_size", 0))), configs
+    ragged = any(one.get("allow_ragged_batch") for one in config.get("input", []))
+    is_ragged = bool(ragged or config.get("batch_input") or config.get("batch_output"))
+    return Model(plan.model, inputs, int(config.get("max_batch_size", 0)), is_ragged), configs
 
 
 def streams(configs: Mapping[str, Mapping[str, Any]]) -> bool:

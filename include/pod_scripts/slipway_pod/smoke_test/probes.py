@@ -30,11 +30,15 @@ class Probe:
 
 @dataclass(frozen=True)
 class Model:
-    """What is asked: its name, its inputs as the server tells them, its largest batch (0: no batch dimension)."""
+    """What is asked: its name, its inputs as the server tells them, its largest batch (0: no batch dimension).
+
+    :ivar is_ragged: a request has one row, for the server counts the requests of a batch and not their rows.
+    """
 
     name: str
     inputs: tuple[Tensor, ...]
     max_batch_size: int
+    is_ragged: bool = False
 
 
 def golden_request(model: Model, golden: GoldenRows, rows: Sequence[int]) -> list[WireTensor]:
@@ -108,7 +112,7 @@ def _whole_requests(
 
 def _batches(model: Model, golden: GoldenRows, rows: Sequence[int]) -> Iterator[tuple[str, list[WireTensor]]]:
     """Yield the largest batch, one more, and none at all; where the rows are a batch on the first axis."""
-    if model.max_batch_size < 1 or any(golden.axes.get(name, 0) != 0 for name in golden):
+    if model.max_batch_size < 1 or model.is_ragged or any(golden.axes.get(name, 0) != 0 for name in golden):
         return
     row_bytes = sum(len(one.raw) for one in golden_request(model, golden, rows)) / max(len(rows), 1)
     for name, size in (

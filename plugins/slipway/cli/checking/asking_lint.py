@@ -9,10 +9,14 @@ from typing import Any
 from include.model_release.errors import GoldenSetError
 from include.model_release.gates.validation.askable import require_askable
 from include.model_release.gates.validation.npz import SIZE_LIMIT_BYTES, read_arrays
+from include.model_release.gates.validation.request_options import optional_inputs
 from include.model_release.gates.validation.scores import require_output
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.tensors import ModelSignature
-from slipway.cli.checking.config_file import lint_config
+from include.model_release.triton_config.build import served_signature
+from include.model_release.triton_config.options import Config
+from include.model_release.triton_config.ragged import is_asked_row_by_row
+from slipway.cli.checking.config_file import LintedConfig, lint_config
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,22 @@ def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> 
     """
     arrays = None if golden is None else _arrays(golden)
     signature = _signature(spec, model)
-    configuration = "" if model is None else lint_config(spec, model, signature, arrays)
+    linted = LintedConfig() if model is None else lint_config(spec, model, signature, arrays)
     if signature is not None:
         for output in spec.validation.outputs:
             require_output(signature, output)
-    rows_taken = "" if arrays is None else require_askable(spec, arrays, signature)
-    return Askable(rows_taken, _not_told(spec, model, signature), configuration)
+    rows_taken = "" if arrays is None else _rows_taken(spec, arrays, signature, linted.config)
+    return Askable(rows_taken, _not_told(spec, model, signature), linted.told)
+
+
+def _rows_taken(
+    spec: ReleaseSpec, arrays: dict[str, Any], signature: ModelSignature | None, config: Config | None
+) -> str:
+    """Return how rows are taken: as clients send them, where the configuration that is published is known."""
+    if signature is None or config is None:
+        return require_askable(spec, arrays, signature)
+    optional, row_by_row = optional_inputs(config), is_asked_row_by_row(config)
+    return require_askable(spec, arrays, served_signature(config), optional, row_by_row=row_by_row)
 
 
 def _signature(spec: ReleaseSpec, model: Path | None) -> ModelSignature | None:

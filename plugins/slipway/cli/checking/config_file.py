@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,21 @@ _MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}
 _ANY_VERSION = 1
 
 
+@dataclass(frozen=True)
+class LintedConfig:
+    """What was held against each other, in words, and the configuration that would be published, where it is known."""
+
+    told: str = ""
+    config: Config | None = None
+
+
 def lint_config(
     spec: ReleaseSpec,
     model: Path,
     stated: ModelSignature | None,
     golden: Mapping[str, Any] | None = None,
-) -> str:
-    """Return in words what was held against each other: the model, the release file and training's config.pbtxt.
+) -> LintedConfig:
+    """Hold the model, the release file and training's config.pbtxt against each other.
 
     :param model: the model's file, or the folder that is released; its configuration lies beside it or in it.
     :param stated: what an ONNX file says of its inputs and outputs; None for other formats.
@@ -39,7 +48,7 @@ def lint_config(
     :raises GoldenSetError: a warm-up wants a row that is not there.
     """
     if spec.source.is_folder or model.is_dir():
-        return _folder(spec, model)
+        return LintedConfig(_folder(spec, model))
     path = model.parent / CONFIG_FILE
     base = _read(path)
     if base is not None:
@@ -49,18 +58,19 @@ def lint_config(
     target = str(spec.conversion.target)
     if stated is None or target not in _MADE:
         if base is None:
-            return ""
+            return LintedConfig()
         require_consistent({"name": spec.model, **base})
-        return f"{path} fits itself; the converter holds it against the model"
+        return LintedConfig(f"{path} fits itself; the converter holds it against the model")
     require_servable(model)
     signature, overridable = converted_signature(model, stated, target)
     if signature is None:
         if base is not None:
             require_consistent({"name": spec.model, **base})
-        return f"{beside}the model's file does not state every output's shape: the converter finds it"
+        told = f"{beside}the model's file does not state every output's shape: the converter finds it"
+        return LintedConfig(told)
     without_rows = golden is None and needs_golden(spec.serving.warmup)
     serving = spec.serving.model_copy(update={"warmup": ()}) if without_rows else spec.serving
-    build_config(
+    config = build_config(
         spec.model_copy(update={"serving": serving}),
         signature,
         _ANY_VERSION,
@@ -69,7 +79,7 @@ def lint_config(
         files=(_MADE[target],),
         overridable=overridable,
     )
-    return f"{beside}the release file's `serving` fit the model"
+    return LintedConfig(f"{beside}the release file's `serving` fit the model", config)
 
 
 def _folder(spec: ReleaseSpec, model: Path) -> str:

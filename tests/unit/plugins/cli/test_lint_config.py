@@ -176,3 +176,25 @@ def test_the_command_reckons_as_the_converter_does() -> None:
         assert servable.is_plain_location(path) == onnx_source.is_plain_location(path)
     same = ("LIMIT_BYTES", "MAX_DATA_FILES", "PORTABLE_LOCALE", "_EVERYWHERE", "_OWN_RULES")
     assert [getattr(servable, one) for one in same] == [getattr(onnx_source, one) for one in same]
+
+
+def test_a_golden_set_need_not_have_what_triton_makes_of_a_batch(lint: Lint, call: Call, home: Path) -> None:
+    """With `batch_input` in training's configuration clients send no `n`, and one row in each request."""
+    nodes = [
+        helper.make_node("Shape", ["n"], ["rows"]),
+        helper.make_node("Concat", ["rows", "width"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["scores"]),
+    ]
+    width = numpy_helper.from_array(np.array([3], np.int64), "width")
+    model = model_of(nodes, [_value("x", "e"), _value("n", "r")], [_value("scores", "r", 3)], [width])
+    config = """
+    platform: "onnxruntime_onnx" max_batch_size: 8
+    input { name: "x" data_type: TYPE_FP32 dims: -1 allow_ragged_batch: true }
+    output { name: "scores" data_type: TYPE_FP32 dims: 3 }
+    batch_input { kind: BATCH_ELEMENT_COUNT target_name: "n" data_type: TYPE_FP32 source_input: "x" }
+    """
+    assert lint(model, config).code == 0
+    np.savez(home / "golden.npz", x=np.zeros((5, 3), np.float32), label=np.zeros(5, np.int64))
+    result = call("lint", "ranker.yaml", "--model", "model.onnx", "--golden", "golden.npz")
+    assert result.code == 0
+    assert "`x`: axis 0 (guessed), one row a request" in result.out
