@@ -124,7 +124,8 @@ class Serving(SpecPart):
             return  # config.pbtxt may say another one; what is published is held against that
         preferred: tuple[Count, ...] | None = ()
         if self.dynamic_batching is not None:
-            if self.max_batch_size == 0:
+            # Written out it is taken, as Triton takes it: its queue has priorities and limits without batches, too.
+            if self.max_batch_size == 0 and "dynamic_batching" not in self.model_fields_set:
                 raise ValueError(
                     "`max_batch_size: 0` leaves nothing to batch; write `dynamic_batching: null` too"
                 )
@@ -132,7 +133,7 @@ class Serving(SpecPart):
         elif self.sequence_batching is not None:
             preferred = self.sequence_batching.preferred_batch_sizes
         limit = max(self.max_batch_size, 1)
-        if any(size > limit for size in preferred or ()):
+        if any(size > self.max_batch_size for size in preferred or ()):
             raise ValueError(f"`preferred_batch_sizes` go above `max_batch_size: {self.max_batch_size}`")
         large = [sample.name for sample in self.warmup or () if sample.batch_size > limit]
         if large:

@@ -96,14 +96,6 @@ def _scheduling(case: Case) -> Iterator[Contradiction]:
         yield Contradiction(
             "max_batch_size", "is below 0", "a number from 0", str(case.max_batch_size), "Correct it."
         )
-    if "dynamic_batching" in case.config and case.max_batch_size == 0:
-        yield Contradiction(
-            "dynamic_batching",
-            "has nothing to batch",
-            "`max_batch_size` above 0",
-            "max_batch_size 0",
-            "Write `dynamic_batching: null` in the release file's `serving`, or a `max_batch_size`.",
-        )
 
 
 def _preferred(case: Case) -> Iterator[Contradiction]:

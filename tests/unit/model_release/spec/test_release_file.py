@@ -114,6 +114,7 @@ def test_an_unknown_target_lists_the_supported_ones() -> None:
         ("rollout: {drain_s: 901}", "less than or equal to 900"),
         ("rollout: {drain_s: -1}", "greater than or equal to 0"),
         ("serving: {max_batch_size: 0}", "dynamic_batching: null"),
+        ("serving: {max_batch_size: 0, dynamic_batching: {preferred_batch_sizes: [1]}}", "go above"),
         ("serving: {max_batch_size: 4, dynamic_batching: {preferred_batch_sizes: [2, 8]}}", "go above"),
         ("serving: {instances: [{kind: cpu, gpus: [0]}]}", "`kind: gpu`"),
         ("validation: {batch_size: 128}", "above `serving.max_batch_size: 64`"),
@@ -285,3 +286,12 @@ def test_release_file_survives_being_written_out_in_full(text: str) -> None:
     """A release file with all its defaults written out, as a release run carries it, means the same."""
     spec = parse_release_spec(text, "digits.yaml")
     assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_dynamic_batching_that_is_written_out_goes_without_batches() -> None:
+    """Triton takes it with `max_batch_size: 0`: requests wait in a queue, with priorities and limits."""
+    text = "serving: {max_batch_size: 0, dynamic_batching: {max_queue_delay_us: 100}}"
+    batching = parse_release_spec(
+        f"model: digits\nsource: {{format: onnx}}\n{text}", "x.yaml"
+    ).serving.dynamic_batching
+    assert batching is not None

@@ -206,9 +206,11 @@ def test_what_overtakes_does_not_keep_its_order(more: dict[str, Any]) -> None:
     assert _found({**config, "dynamic_batching": more}) == []
 
 
-def test_no_batch_dimension_leaves_nothing_to_batch() -> None:
-    """`max_batch_size: 0` and dynamic batching do not go together."""
-    assert _found({"max_batch_size": 0, "dynamic_batching": {}}, signature=None) == ["dynamic_batching"]
+def test_dynamic_batching_is_taken_without_batches() -> None:
+    """Triton's core takes it with `max_batch_size: 0`, for its queue; it refuses only the size of a batch."""
+    assert _found({"max_batch_size": 0, "dynamic_batching": {}}, signature=None) == []
+    preferred = {"max_batch_size": 0, "dynamic_batching": {"preferred_batch_size": [1]}}
+    assert _found(preferred, signature=None) == ["dynamic_batching.preferred_batch_size"]
 
 
 @pytest.mark.parametrize("name", ["instance_group", "optimization", "model_warmup"])
