@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.conversion.passthrough import Checked, pass_through, passthrough_parser
+from slipway_pod.models.onnx_locale import use_portable_locale_in_file
 from slipway_pod.models.tensors import Signature, Tensor
 from slipway_pod.models.triton_files import (
     CONFIG,
@@ -56,6 +57,9 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
     say("check", f"{len(members)} models, {tensors} tensors between them fit")
     members[top].config.name = options.model
     for name, member in members.items():
+        for file in (one for one in member.files if one.endswith(".onnx")):
+            for told in use_portable_locale_in_file(folder / name / file, f"{name}/{file}"):
+                say("locale", f"{name}: {told}")
         lay_out_member(member, folder / name, repository / member.config.name, options.version)
     configs = {member.config.name: config_text(member.config) for member in members.values()}
     inputs, outputs = members[top].inputs, members[top].outputs

@@ -23,6 +23,7 @@ from include.model_release.publishing.manifest import SBOM_FILE, FileEntry, Mani
 from include.model_release.publishing.variants import ONLY
 from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.build import build_config, served_signature
+from include.model_release.triton_config.checks.contradictions import require_consistent
 from include.model_release.triton_config.ensemble import (
     MEMBERS_FILE,
     Configs,
@@ -190,7 +191,7 @@ class PublishModelOperator(ReleaseOperator):
         The released model's is the release file's, laid over the one that its source brought, if it did. Members'
         are their own. A repository of several is pinned to this version.
 
-        :raises ModelInvalidError: one of them keeps a state between requests.
+        :raises ModelInvalidError: one of them contradicts itself, or keeps a state between requests.
         """
         serving, model = release_run.spec.serving, release_run.model
         configs = {name: from_pbtxt(text) for name, text in converted.config_texts.items()}
@@ -206,6 +207,10 @@ class PublishModelOperator(ReleaseOperator):
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
             overridable=converted.overridable,
         )
+        for name in configs.keys() - {model}:
+            below = f"{name}/{release_run.version}/"
+            files = [path.removeprefix(below) for path in converted.files if path.startswith(below)]
+            require_consistent(configs[name], files=files)
         require_no_sequences(configs)
         warmup = (
             make_warmup(serving.warmup, configs[model], golden, release_run.spec.golden.row_axis).files or {}

@@ -6,10 +6,13 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
+from tests.support.pods.onnx_models import model_of
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.support.serving.broken_repositories import (
     MISFITS,
@@ -145,3 +148,19 @@ def test_ensemble_in_an_ensemble_passes(ensemble_pod: Pod, prefix: str) -> None:
     assert done.exit_code == 0, done.stderr
     assert done.result is not None
     assert set(done.result["repository"]["configs"]) == {"outer", "prices", "scale", "lookup"}
+
+
+def test_a_members_text_operator_gets_a_locale_that_servers_have(
+    ensemble_pod: Pod, store: ObjectStore, prefix: str
+) -> None:
+    """The member is changed in that alone, and the log names it; the image needs no `onnx` package."""
+    node = helper.make_node(
+        "StringNormalizer", ["x"], ["y"], "lower", case_change_action="LOWER", locale="en_US"
+    )
+    texts = [helper.make_tensor_value_info(name, 8, ["n"]) for name in ("x", "y")]
+    files = {**ensemble_files(), "lookup/1/model.onnx": model_of([node], texts[:1], texts[1:], [])}
+    done = convert(ensemble_pod, prefix, files)
+    assert done.exit_code == 0, done.stderr
+    published = onnx.load_from_string(store.read(f"{prefix}/out/repository/lookup/7/model.onnx"))
+    found = {one.name: helper.get_attribute_value(one) for one in published.graph.node[0].attribute}
+    assert found["locale"] == b"C.UTF-8"

@@ -6,24 +6,18 @@ this package; a test holds the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from slipway_pod.conversion.run import Run
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.onnx_files import save
+from slipway_pod.models.onnx_locale import use_portable_locale
 from slipway_pod.program.arguments import PLAIN_NAME
 from slipway_pod.program.progress import say
 
 # A protobuf holds no more than 2 GiB, of which the graph itself takes a part.
 LIMIT_BYTES = 2_000_000_000
 MAX_DATA_FILES = 1000
-# Its rules for upper and lower case are those of Unicode, and it is part of every image.
-PORTABLE_LOCALE = "C.UTF-8"
-_EVERYWHERE = ("C", "POSIX", "C.UTF-8", "C.utf8")
-# In these i and I are no pair.
-_OWN_RULES = ("tr", "az", "ku", "crh", "tt")
 
 
 def fetch_onnx(run: Run, name: str) -> Path:
@@ -39,7 +33,7 @@ def fetch_onnx(run: Run, name: str) -> Path:
         fetch_data(run, folder, located)
         run.tool("gather", lambda: _gather(folder / name, path, run.options.source))
         say("fetch", f"weights of {len(located)} files are part of the model now")
-    changed: list[str] = run.tool("locale", lambda: use_portable_locale(path, run.options.source))
+    changed: list[str] = run.tool("locale", lambda: _use_portable_locale(path, run.options.source))
     for told in changed:
         say("locale", told)
     return path
@@ -117,68 +111,14 @@ def _gather(source: Path, target: Path, name: str) -> None:
         ) from error
 
 
-def use_portable_locale(path: Path, name: str) -> list[str]:
-    """Have a model's StringNormalizer use the locale that every server has; return in words what was changed.
-
-    :raises PodError: of kind ModelInvalidError, where the locale's rules are its own.
-    """
+def _use_portable_locale(path: Path, name: str) -> list[str]:
     import onnx
 
     try:
         model = onnx.load(path)
     except Exception:  # what is no model is said by the check, which comes next
         return []
-    told = [line for node in normalizers(model) for line in _with_portable_locale(node, name)]
+    told = use_portable_locale(model, name)
     if told:
         save(model, path)
     return told
-
-
-def _with_portable_locale(node: Any, name: str) -> Iterator[str]:
-    from onnx import helper
-
-    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
-    action = attributes.get("case_change_action", b"NONE")
-    if action == b"NONE" and attributes.get("is_case_sensitive", 0):
-        return  # it changes no case: ONNX Runtime asks for no locale
-    locale = attributes.get("locale", b"en_US").decode(errors="replace")
-    if locale in _EVERYWHERE:
-        return
-    if has_own_rules(locale):
-        raise PodError(
-            "ModelInvalidError",
-            f"{name}: the StringNormalizer {node.name or node.output[0]!r} wants a locale that servers do not have",
-            expected=f"one whose rules for upper and lower case are those of Unicode, such as {PORTABLE_LOCALE}",
-            found=locale[:50],
-            remedy=f"export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent",
-        )
-    kept = [one for one in node.attribute if one.name != "locale"]
-    del node.attribute[:]
-    node.attribute.extend([*kept, helper.make_attribute("locale", PORTABLE_LOCALE)])
-    yield (
-        f"the StringNormalizer {node.name or node.output[0]!r} uses {PORTABLE_LOCALE} in place of {locale[:50]}, "
-        "whose rules for upper and lower case are the same"
-    )
-
-
-def has_own_rules(locale: str) -> bool:
-    """Tell whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
-    language = locale.split("_")[0].split(".")[0].split("@")[0].split("-")[0].lower()
-    return language in _OWN_RULES or not (
-        language.isascii() and language.isalpha() and len(language) in (2, 3)
-    )
-
-
-def normalizers(model: Any) -> Iterator[Any]:
-    """Yield each StringNormalizer of a model, those of inner graphs and functions too."""
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        yield from _normalizers(nodes)
-
-
-def _normalizers(nodes: Any) -> Iterator[Any]:
-    for node in nodes:
-        if node.op_type == "StringNormalizer":
-            yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _normalizers(inner.node)

@@ -17,7 +17,7 @@ from include.model_release.triton_config.checks.contradictions import require_co
 from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from include.model_release.triton_config.warmup import needs_golden
-from slipway.cli.model_files.servable import converted_signature, require_servable
+from slipway.cli.model_files.servable import converted_signature, require_portable_text, require_servable
 
 # What the converters make of ONNX, by their target.
 _MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}
@@ -93,6 +93,8 @@ def _folder(spec: ReleaseSpec, model: Path) -> str:
             found[spec.model if path.parent == model else path.parent.name] = config
     for name, config in found.items():
         require_consistent({"name": name, **config})
+    for member in sorted(model.glob("*/*/*.onnx")):
+        require_portable_text(member)
     require_no_sequences(
         {name: as_released(one, spec.serving) if name == spec.model else one for name, one in found.items()}
     )

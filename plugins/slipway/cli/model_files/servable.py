@@ -1,7 +1,7 @@
 """What an ONNX file needs of the server that loads it, read without running it.
 
-The converter reckons in the same way (`slipway_pod/conversion/onnx_source.py`), where this package is not installed; a
-test holds the two against each other.
+Converters reckon in the same way (`slipway_pod/conversion/onnx_source.py`, `slipway_pod/models/onnx_locale.py`), where
+this package is not installed; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -38,6 +38,24 @@ def require_servable(path: Path) -> None:
     except Exception:  # it is said by whoever reads the signature, a library that is not there too
         return
     _require_data(path, model)
+    _require_portable_locales(path, model)
+
+
+def require_portable_text(path: Path) -> None:
+    """Raise where the model of an ensemble's member has a text operator with a locale of its own.
+
+    :raises ModelInvalidError: it has.
+    """
+    try:
+        import onnx
+
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # the server that loads it refuses what is no model
+        return
+    _require_portable_locales(path, model)
+
+
+def _require_portable_locales(path: Path, model: Any) -> None:
     for node in _normalizers(model):
         _require_portable_locale(path, node)
 

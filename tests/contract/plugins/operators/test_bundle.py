@@ -64,6 +64,18 @@ def test_ensemble_from_training_to_staging(store: ModelStoreHook, hook: TritonHo
     assert answers(hook, "prices", 7) == [6, 12]
 
 
+def test_member_whose_configuration_contradicts_itself_is_not_published(store: ModelStoreHook) -> None:
+    """What Triton's core refuses of a member is found before anything is published, and the member is named."""
+    files = ensemble_files()
+    files["lookup/config.pbtxt"] += b"dynamic_batching { preferred_batch_size: [ 64 ] }"
+    release = Release(store, ENSEMBLE, 7)
+    land(release, files)
+    release.convert()
+    with pytest.raises(ModelInvalidError, match=r"config\.pbtxt of lookup: `dynamic_batching"):
+        release.publish()
+    assert ModelRegistry(store).manifest("prices", 7) is None
+
+
 def test_candidate_and_stable_side_by_side_keep_to_their_own_members(
     store: ModelStoreHook, hook: TritonHook
 ) -> None:
