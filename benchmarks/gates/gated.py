@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pandas as pd
 from numpy.typing import NDArray
-from slipway.quality import run_expectations
+from slipway.quality.checkpoints import run_expectations
 
 from benchmarks.gates.subject import Arrays, Subject
 from include.model_release.errors import SlipwayError

@@ -14,6 +14,7 @@ from include.model_release.read_model.documents import VersionLine
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView, StepView
 from include.model_release.record.stage_names import stage_name
+from include.model_release.reports.data_docs.page import FOLDER, INDEX
 from slipway.cli.output import table_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
@@ -45,7 +46,7 @@ def explained(
     if verdict:
         parts += [Text(), Text("The canary's verdict", style="bold"), Text("\n".join(verdict))]
     if view.evidence:
-        shown = [key for key in view.evidence if with_log or key.endswith(".html")]
+        shown = [key for key in view.evidence if with_log or _is_page(key)]
         others = len(view.evidence) - len(shown)
         parts += [
             Text(),
@@ -57,6 +58,11 @@ def explained(
         parts += [Text(), Text("Log", style="bold"), _log(view)]
     parts += [Text(), Text(_next(view))]
     return Group(*parts)
+
+
+def _is_page(key: str) -> bool:
+    """Tell whether it is a page for people; of the pages of great-expectations the first, which leads to the others."""
+    return key.endswith(f"/{INDEX}" if f"/{FOLDER}" in key else ".html")
 
 
 def _address(key: str, pages: str) -> str:

@@ -38,9 +38,8 @@ from slipway.operators.validation.scoring import (
     scoring_prefix,
 )
 from slipway.operators.validation.signatures import sides_of
-from slipway.operators.validation.suites import check_answers, check_golden_set
+from slipway.operators.validation.suites import run_suites
 from slipway.pods.description import ReleasePod
-from slipway.quality import run_expectations
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
@@ -275,17 +274,17 @@ class ValidateModelOperator(ReleasePodOperator):
         golden: GoldenSet,
     ) -> dict[str, Any]:
         """Runs the suites: over the golden set, over the answers' table, and what the release file adds."""
-        import pandas as pd  # a second, which only the task that validates shall pay
-
         staging, spec = self._staging, release_run.spec
         stable = None if staging.baseline is None else staging.baseline.version
-        keep = partial(self._keep_document, release_run)
-        suites = (
-            check_golden_set(golden, spec, keep),
-            check_answers(numbers, spec, *latencies, keep),
+        ran = run_suites(
+            golden,
+            numbers,
+            spec,
+            latencies,
+            (release_run.version, release_run.release_id),
+            partial(self._keep_document, release_run),
         )
         slices = slice_figures(golden.slices, numbers)
-        results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), release_run.model)
         return validation_report(
             model=release_run.model,
             version=release_run.version,
@@ -293,18 +292,23 @@ class ValidateModelOperator(ReleasePodOperator):
             not_compared=staging.not_compared,
             created_at=_now(),
             numbers=numbers,
-            results=results,
+            results=ran.expectations,
             signature=manifest.signature,
             health=looked.health,
             other_outputs=looked.outputs,
             rows_taken=golden.axes.told(),
-            suites=[one for one in suites if one is not None],
+            suites=ran.suites,
+            data_docs=ran.data_docs,
             slices=slices,
             slices_left_out=slices_not_compared(golden.slices, numbers, slices),
         )
 
-    def _keep_document(self, release_run: ReleaseRun, place: str, document: Mapping[str, Any]) -> None:
-        self.store.write_json(f"{release_run.evidence_prefix}{place}", document)
+    def _keep_document(self, release_run: ReleaseRun, place: str, document: Mapping[str, Any] | str) -> None:
+        key = f"{release_run.evidence_prefix}{place}"
+        if isinstance(document, str):
+            self.store.write(key, document.encode(), content_type="text/html; charset=utf-8")
+        else:
+            self.store.write_json(key, document)
 
 
 def _not_scored(manifest: Manifest, validation: Validation) -> tuple[str, ...]:

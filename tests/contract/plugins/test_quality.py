@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from slipway.quality import in_order, run_expectations, run_suite
+from slipway.quality.checkpoints import in_order, run_expectations, run_suite
 
 from include.model_release.errors import SlipwayError
 from include.model_release.gates.validation.gate import score

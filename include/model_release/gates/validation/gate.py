@@ -92,6 +92,7 @@ def validation_report(
     slices: Sequence[SliceFigure] = (),
     slices_left_out: Sequence[str] = (),
     other_outputs: Sequence[OutputResult] = (),
+    data_docs: str = "",
 ) -> dict[str, Any]:
     """Return the report, ready for JSON and for `report_html.render_report_html`.
 
@@ -103,6 +104,7 @@ def validation_report(
     :param slices: accuracy and agreement by slice.
     :param slices_left_out: which of their limits were held against nothing, in words.
     :param other_outputs: what was found of the outputs that are not scored.
+    :param data_docs: where the pages of great-expectations begin, below the release's evidence; "": there are none.
     """
     sureness = sureness_of(numbers, results)
     insists = numbers.validation.on_inconclusive == "refuse"
@@ -143,6 +145,7 @@ def validation_report(
         "expectations": [dict(result) for result in sureness.expectations],
         "health": [one.to_dict() for one in health],
         "suites": list(further.tables),
+        "data_docs": data_docs or None,
         "slices": [one.to_dict() for one in slices[:SLICES_SHOWN]],
         **report_parts(other_outputs),
         **numbers.details(),

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from include.model_release.document_form import form_of
 from include.model_release.gates.outcome import GateOutcome
+from include.model_release.reports.data_docs.page import INDEX
 from include.model_release.reports.html_page import render_page
 from include.model_release.reports.validation.examples import Examples
 
@@ -35,6 +36,7 @@ def render_report_html(report: Mapping[str, Any]) -> str:
         report=report,
         state=_state(report.get("outcome")),
         suite_names={"golden": "The golden set itself", "answers": "What else is expected of the answers"},
+        data_docs=INDEX if report.get("data_docs") == INDEX else None,
         shares=_shares(report, numbers, stable),
         sizes=_sizes(report, numbers),
         rows=_Rows.of(numbers),

@@ -46,7 +46,7 @@ from include.model_release.tensors import differences, signature_from_metadata
 from include.model_release.value_types import UtcTime
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.golden_asking import GoldenAnswer, LiveServer, ask_each
-from slipway.quality import run_expectations
+from slipway.quality.checkpoints import object_name, run_expectations
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 
@@ -231,7 +231,9 @@ def _judged(
         scores = score(golden, answers, kept, validation)
     except (SpecError, GoldenSetError) as error:
         raise UserError(str(error), remedy="correct `validation` in the release file") from error
-    results = run_expectations(pd.DataFrame(scores.columns), scores.suite(), parts.spec.model)
+    results = run_expectations(
+        pd.DataFrame(scores.columns), scores.suite(), object_name(parts.spec.model, "revalidation")
+    )
     # Of these rows no figure can be told, such as of documents of which none is relevant: that is no drift.
     of_nothing = [one for one in results if one["type"] == MEAN and one["observed"] is None]
     failed = [str(one["meaning"]) for one in results if not one["success"] and one not in of_nothing]

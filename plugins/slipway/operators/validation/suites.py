@@ -1,59 +1,124 @@
-"""The suites of a validation, run: of the golden set itself, and of the answers' table."""
+"""The suites of a validation, run: of the golden set itself, of the answers' table, and the gate's own.
+
+What great-expectations leaves of them lies in one folder below the release's evidence: its results and suites as it
+writes them, its validation definitions and checkpoints, and its Data Docs.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.quality.golden_table import default_golden_suite, golden_table
 from include.model_release.gates.validation.quality.suites import SuiteResult
 from include.model_release.gates.validation.scores import ValidationScores
+from include.model_release.reports.data_docs.page import CHECKPOINTS, FOLDER, INDEX, Table, TableFiles
 from include.model_release.spec.release_file import ReleaseSpec
-from slipway.quality import run_suite
+from slipway.quality.checkpoints import SuiteRun, object_name, run_suite
+from slipway.quality.data_docs import data_docs
 
-Keep = Callable[[str, Mapping[str, Any]], None]
-GOLDEN_DOCUMENT = "great_expectations/golden.json"
-ANSWERS_DOCUMENT = "great_expectations/answers.json"
+if TYPE_CHECKING:
+    import pandas as pd
+
+Keep = Callable[[str, Mapping[str, Any] | str], None]
+"""Writes a JSON document or a page, by its name below the release's evidence."""
+
+log = logging.getLogger(__name__)
 
 
-def check_golden_set(golden: GoldenSet, spec: ReleaseSpec, keep: Keep) -> SuiteResult:
-    """Run the golden set's suite, the default's expectations first, and keep the library's result as evidence.
+@dataclass(frozen=True)
+class SuitesRun:
+    """All suites as they went.
 
-    :param keep: writes a JSON document below the release's evidence.
+    :ivar suites: of the golden set, and of the answers where the release file expects something of them.
+    :ivar expectations: the results of what the gate itself asks.
+    :ivar data_docs: where the library's pages begin, below the release's evidence; "": there are none.
+    """
+
+    suites: tuple[SuiteResult, ...]
+    expectations: list[dict[str, Any]]
+    data_docs: str
+
+
+def run_suites(
+    golden: GoldenSet,
+    numbers: ValidationScores,
+    spec: ReleaseSpec,
+    latency_ms: tuple[Sequence[float], Sequence[float]],
+    release: tuple[int, str],
+    keep: Keep,
+) -> SuitesRun:
+    """Run every suite, and keep what the library leaves of them as evidence.
+
+    :param latency_ms: by golden row, the candidate's and the stable version's; empty where it was not measured.
+    :param release: the version, and the release's id.
     """
     import pandas as pd  # a second, which only the task that validates shall pay
 
-    table = golden_table(golden)
-    asked = [
-        *default_golden_suite(table, spec.validation),
-        *(one.as_item() for one in spec.expectations_of_golden()),
-    ]
-    run = run_suite(pd.DataFrame(table), asked, f"{spec.model}-golden")
-    keep(GOLDEN_DOCUMENT, run.document)
-    return SuiteResult("golden", golden.rows, run.results, GOLDEN_DOCUMENT)
+    version, release_id = release
+
+    def run(table: Table, frame: pd.DataFrame, asked: Sequence[Mapping[str, Any]]) -> SuiteRun:
+        found = run_suite(frame, asked, object_name(spec.model, table), release_id)
+        runs.append((table, found))
+        return found
+
+    runs: list[tuple[Table, SuiteRun]] = []
+    columns = golden_table(golden)
+    asked = [*default_golden_suite(columns, spec.validation), *_items(spec.expectations_of_golden())]
+    ran = run("golden", pd.DataFrame(columns), asked)
+    suites = [SuiteResult("golden", golden.rows, ran.results, _document("golden"))]
+    if expected := _items(spec.expectations_of_answers()):
+        table = _answers_table(numbers, *latency_ms)
+        ran = run("answers", pd.DataFrame(table), expected)
+        suites.append(SuiteResult("answers", numbers.rows, ran.results, _document("answers"), table))
+    ran = run("validation", pd.DataFrame(numbers.columns), numbers.suite())
+    _keep_objects(runs, keep)
+    return SuitesRun(tuple(suites), ran.results, _keep_data_docs(spec.model, version, runs, keep))
 
 
-def check_answers(
-    numbers: ValidationScores,
-    spec: ReleaseSpec,
-    latency_ms: Sequence[float],
-    stable_latency_ms: Sequence[float],
-    keep: Keep,
-) -> SuiteResult | None:
-    """Run what the release file expects of the answers' table; None where it expects nothing.
+def _items(expectations: Sequence[Any]) -> list[dict[str, Any]]:
+    return [one.as_item() for one in expectations]
 
-    :param latency_ms: the candidate's by row; empty where it was not measured, as the stable version's.
-    """
-    import pandas as pd
 
-    asked = [one.as_item() for one in spec.expectations_of_answers()]
-    if not asked:
-        return None
-    table = dict(numbers.columns)
+def _document(table: Table) -> str:
+    return f"{FOLDER}{TableFiles.of(table).result}"
+
+
+def _answers_table(
+    numbers: ValidationScores, latency_ms: Sequence[float], stable_latency_ms: Sequence[float]
+) -> dict[str, Sequence[Any]]:
+    table: dict[str, Sequence[Any]] = dict(numbers.columns)
     for name, values in (("latency_ms", latency_ms), ("stable_latency_ms", stable_latency_ms)):
         if len(values) == numbers.rows and all(len(column) == len(values) for column in table.values()):
             table[name] = list(values)
-    run = run_suite(pd.DataFrame(table), asked, f"{spec.model}-answers")
-    keep(ANSWERS_DOCUMENT, run.document)
-    return SuiteResult("answers", numbers.rows, run.results, ANSWERS_DOCUMENT, table)
+    return table
+
+
+def _keep_objects(runs: Sequence[tuple[Table, SuiteRun]], keep: Keep) -> None:
+    """Keep the library's own results, suites, validation definitions and checkpoints."""
+    for table, run in runs:
+        files = TableFiles.of(table)
+        keep(f"{FOLDER}{files.result}", run.document)
+        keep(f"{FOLDER}{files.suite}", run.suite)
+    keep(
+        CHECKPOINTS,
+        {
+            "checkpoints": [run.checkpoint for _, run in runs],
+            "validation_definitions": [run.validation_definition for _, run in runs],
+        },
+    )
+
+
+def _keep_data_docs(model: str, version: int, runs: Sequence[tuple[Table, SuiteRun]], keep: Keep) -> str:
+    """Keep the pages; a page that the library cannot render decides nothing about the model, and is told."""
+    try:  # whatever the library's renderers raise
+        pages = data_docs(model, version, runs)
+    except Exception as error:
+        log.warning("great-expectations could not render its Data Docs: %s", error)
+        return ""
+    for name, page in pages.items():
+        keep(f"{FOLDER}{name}", page)
+    return INDEX

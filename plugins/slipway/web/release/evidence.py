@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.read_model.release_view import ReleaseView
+from include.model_release.reports.data_docs.page import INDEX
 
 _PAGES = {
     "canary.html": "The canary, window by window",
     "smoke_test.html": "Smoke test on a server of its own",
     "validation.html": "Validation on the golden set",
+    INDEX: "Data Docs of great-expectations",
     "benchmark.html": "Benchmark",
     "mirror.html": "Comparison of mirrored requests",
     "variants.json": "Choice of the variant",
