@@ -1,1 +1,1 @@
-"""Data Docs of great-expectations as pages of evidence: each one file, in which nothing runs and which loads nothing."""
+"""Data Docs of great-expectations as pages of evidence: each is one file, loads nothing, and has nothing that runs."""

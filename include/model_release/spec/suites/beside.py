@@ -19,6 +19,10 @@ from include.model_release.spec.parts import SpecPart
 from include.model_release.spec.suites.expectations import SUITE_LIMIT, Expectation
 
 FILE_LIMIT_BYTES = 64 * 1024
+_OLD_FORM = (
+    "`expectation_suite_name` or `expectation_type`, as great-expectations before 1.0 wrote them; "
+    "now `name` and `type`"
+)
 # Where a release file names one, and how its name must end.
 _NAMED_AT = (
     (("golden", "suite"), ".json"),
@@ -44,10 +48,10 @@ def parse_suite(text: str, name: str) -> tuple[Expectation, ...]:
     :raises SpecError: it is none, or has an expectation that is not taken; the first fault is named.
     """
     try:
-        parse_json(text, name)
+        is_old = _is_of_version_0(parse_json(text, name))
         suite = Suite.model_validate_json(text)
     except ValidationError as error:
-        found = first_problem(error)
+        found = _OLD_FORM if is_old else first_problem(error)
     except UserError as error:
         found = error.found or error.what
     else:
@@ -59,6 +63,17 @@ def parse_suite(text: str, name: str) -> tuple[Expectation, ...]:
         expected='JSON as great-expectations writes a suite: {"name": …, "expectations": [{"type": …, "kwargs": …}]}',
         found=found,
         remedy="Correct it; docs/gates.md lists the types of expectations.",
+    )
+
+
+def _is_of_version_0(data: Any) -> bool:
+    """Tell whether it has the keys of the library's suites before its version 1."""
+    if not isinstance(data, Mapping):
+        return False
+    below = data.get("expectations")
+    each = below if isinstance(below, list) else []
+    return "expectation_suite_name" in data or any(
+        isinstance(one, Mapping) and "expectation_type" in one for one in each
     )
 
 

@@ -7,6 +7,7 @@ Left out of the library are those that evaluate a text: regular expressions (one
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -25,6 +26,9 @@ _MOSTLY = frozenset({"mostly"})
 _ARGUMENTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "expect_table_row_count_to_be_between": (frozenset(), _BETWEEN),
     "expect_table_row_count_to_equal": (frozenset({"value"}), frozenset()),
+    "expect_table_column_count_to_be_between": (frozenset(), frozenset({"min_value", "max_value"})),
+    "expect_table_column_count_to_equal": (frozenset({"value"}), frozenset()),
+    "expect_table_columns_to_match_set": (frozenset({"column_set"}), frozenset({"exact_match"})),
     "expect_column_to_exist": (_COLUMN, frozenset()),
     "expect_column_mean_to_be_between": (_COLUMN, _BETWEEN),
     "expect_column_median_to_be_between": (_COLUMN, _BETWEEN),
@@ -35,6 +39,7 @@ _ARGUMENTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "expect_column_quantile_values_to_be_between": (_COLUMN | {"quantile_ranges"}, frozenset()),
     "expect_column_unique_value_count_to_be_between": (_COLUMN, _BETWEEN),
     "expect_column_proportion_of_unique_values_to_be_between": (_COLUMN, _BETWEEN),
+    "expect_column_proportion_of_non_null_values_to_be_between": (_COLUMN, _BETWEEN),
     "expect_column_distinct_values_to_be_in_set": (_COLUMN | {"value_set"}, frozenset()),
     "expect_column_distinct_values_to_equal_set": (_COLUMN | {"value_set"}, frozenset()),
     "expect_column_distinct_values_to_contain_set": (_COLUMN | {"value_set"}, frozenset()),
@@ -43,16 +48,30 @@ _ARGUMENTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "expect_column_values_to_be_in_set": (_COLUMN | {"value_set"}, _MOSTLY),
     "expect_column_values_to_not_be_in_set": (_COLUMN | {"value_set"}, _MOSTLY),
     "expect_column_values_to_not_be_null": (_COLUMN, _MOSTLY),
+    "expect_column_values_to_be_null": (_COLUMN, _MOSTLY),
     "expect_column_values_to_be_unique": (_COLUMN, _MOSTLY),
+    "expect_column_value_lengths_to_equal": (_COLUMN | {"value"}, _MOSTLY),
     "expect_column_value_lengths_to_be_between": (_COLUMN, _BETWEEN | _MOSTLY),
-    "expect_column_value_z_scores_to_be_less_than": (_COLUMN | {"threshold"}, _MOSTLY | {"double_sided"}),
+    "expect_column_value_z_scores_to_be_less_than": (_COLUMN | {"threshold", "double_sided"}, _MOSTLY),
+    "expect_column_pair_values_to_be_equal": (frozenset({"column_A", "column_B"}), _MOSTLY),
     "expect_column_pair_values_a_to_be_greater_than_b": (
         frozenset({"column_A", "column_B"}),
         _MOSTLY | {"or_equal"},
     ),
 }
+# Why one of the library's is not taken, by a part of its name.
+_WHY_NOT = {
+    "regex": "a regular expression can take for ever",
+    "pattern": "it needs a database",
+    "strftime": "it reads each text by a format",
+    "parseable": "it reads each text by a parser",
+    "json": "it reads each text by a parser",
+    "query": "it runs SQL",
+    "rows_expectation": "it runs SQL",
+    "other_table": "it runs SQL",
+}
 _TEXTS = frozenset({"column", "column_A", "column_B"})
-_FLAGS = frozenset({"strict_min", "strict_max", "ties_okay", "double_sided", "or_equal"})
+_FLAGS = frozenset({"strict_min", "strict_max", "ties_okay", "double_sided", "or_equal", "exact_match"})
 
 
 class Expectation(SpecPart):
@@ -93,20 +112,19 @@ class Expectation(SpecPart):
         return self.description or _in_words(self.type, self.kwargs)
 
     def as_item(self) -> dict[str, Any]:
-        """Return `{"type", "kwargs", "meaning", "policy"}`, as what runs the suite takes it."""
+        """Return `{"type", "kwargs", "meaning", "policy", "description"}`, as what runs the suite takes it."""
         return {
             "type": self.type,
             "kwargs": dict(self.kwargs),
             "meaning": self.meaning,
             "policy": self.decides,
+            "description": self.description,
         }
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
         if self.type not in _ARGUMENTS:
-            raise ValueError(
-                f"`{self.type[:80]}` is no expectation that is taken; known are {', '.join(sorted(_ARGUMENTS))}"
-            )
+            raise ValueError(f"`{self.type[:80]}` is no expectation that is taken{_why_not(self.type)}")
         said = (self.meta or {}).get("policy")
         if said not in (None, "fail", "warn"):
             raise ValueError("`meta.policy` must be fail or warn")
@@ -125,12 +143,26 @@ class Expectation(SpecPart):
         return self
 
 
+def _why_not(type_: str) -> str:
+    """Say why a type is not taken, or which is meant."""
+    if type_.startswith(("expect_", "unexpected_")):
+        for part, why in _WHY_NOT.items():
+            if part in type_:
+                return f": {why}"
+    near = get_close_matches(type_[:_TEXT_LIMIT], _ARGUMENTS, n=1)
+    meant = f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(sorted(_ARGUMENTS))}"
+    return f", and classes of your own are not loaded{meant}"
+
+
 def _argument_problem(name: str, value: Any) -> str:
     """Return what is wrong with an argument's value; empty where nothing is."""
     if name in _TEXTS:
-        return "" if isinstance(value, str) and 0 < len(value) <= _TEXT_LIMIT else "must be a column's name"
+        return "" if _is_text(value) else "must be a column's name"
     if name in _FLAGS:
         return "" if isinstance(value, bool) else "must be true or false"
+    if name == "column_set":
+        fits = isinstance(value, list) and 0 < len(value) <= _VALUES_LIMIT and all(map(_is_text, value))
+        return "" if fits else f"must be a list of 1 to {_VALUES_LIMIT} names of columns"
     if name == "value_set":
         fits = isinstance(value, list) and 0 < len(value) <= _VALUES_LIMIT and all(map(_is_plain, value))
         return "" if fits else f"must be a list of 1 to {_VALUES_LIMIT} numbers or texts"
@@ -141,6 +173,10 @@ def _argument_problem(name: str, value: Any) -> str:
     if not _is_number(value):
         return "must be a number"
     return "must be from 0 to 1" if name == "mostly" and not 0 <= value <= 1 else ""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _TEXT_LIMIT
 
 
 def _is_plain(value: Any) -> bool:

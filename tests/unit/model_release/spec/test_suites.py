@@ -83,6 +83,31 @@ def test_words_are_made_of_type_and_arguments() -> None:
         (suite(), "no expectation"),
         (suite(*[MEAN] * (SUITE_LIMIT + 1)), f"at most {SUITE_LIMIT}"),
         (suite({**MEAN, "type": "expect_column_values_to_match_regex"}), "is no expectation that is taken"),
+        (suite({**MEAN, "type": "expect_column_values_to_match_regex"}), "can take for ever"),
+        (suite({**MEAN, "type": "expect_column_values_to_not_match_like_pattern_list"}), "needs a database"),
+        (suite({**MEAN, "type": "unexpected_rows_expectation"}), "runs SQL"),
+        (suite({**MEAN, "type": "expect_query_results_to_match_comparison"}), "runs SQL"),
+        (suite({**MEAN, "type": "expect_table_row_count_to_equal_other_table"}), "runs SQL"),
+        (suite({**MEAN, "type": "expect_column_values_to_match_json_schema"}), "by a parser"),
+        (suite({**MEAN, "type": "ExpectMyOwn"}), "classes of your own are not loaded; known are"),
+        (
+            suite({**MEAN, "type": "expect_colum_mean_to_be_between"}),
+            "mean `expect_column_mean_to_be_between`?",
+        ),
+        (suite({"expectation_type": MEAN["type"], "kwargs": MEAN["kwargs"]}), "before 1.0"),
+        (
+            suite(
+                {
+                    "type": "expect_column_value_z_scores_to_be_less_than",
+                    "kwargs": {"column": "x", "threshold": 3},
+                }
+            ),
+            "`double_sided` is missing",
+        ),
+        (
+            suite({**SETS, "type": "expect_table_columns_to_match_set", "kwargs": {"column_set": [1]}}),
+            "names of",
+        ),
         (suite({**MEAN, "kwargs": {"column": "x"}}), "needs `min_value` or `max_value`"),
         (suite({**MEAN, "kwargs": {"max_value": 1}}), "`column` is missing"),
         (

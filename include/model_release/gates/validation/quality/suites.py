@@ -27,7 +27,14 @@ _TOGETHER = frozenset(
 )
 _COLUMN_KEYS = ("column", "column_A", "column_B")
 # These are told by a column without a value as well.
-_OF_ABSENCE = frozenset({"expect_column_to_exist", "expect_column_values_to_not_be_null"})
+_OF_ABSENCE = frozenset(
+    {
+        "expect_column_to_exist",
+        "expect_column_values_to_be_null",
+        "expect_column_values_to_not_be_null",
+        "expect_column_proportion_of_non_null_values_to_be_between",
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 
 from include.model_release.errors import ValidationRefusedError
+from include.model_release.reports.data_docs.page import FOLDER
 from tests.support.release.regressor import rent
 from tests.support.release.staged_answers import RENT
 
@@ -49,5 +50,17 @@ def test_the_release_files_suites_are_run_and_kept(store: ModelStoreHook, hook: 
         assert document is not None
         assert document["statistics"]["successful_expectations"] >= met
         assert document["meta"]["great_expectations_version"]
+    prefix = f"{release.release_run.evidence_prefix}{FOLDER}"
+    left = {one.key.removeprefix(prefix): one.size_bytes for one in store.entries(prefix)}
+    tables = ("golden", "answers", "validation")
+    files = {
+        f"{table}{kind}" for table in tables for kind in (".json", ".html", "_suite.json", "_suite.html")
+    }
+    assert left.keys() == {*files, "index.html", "checkpoints.json"}
+    assert sum(left.values()) < 1 << 20
+    kept = store.read_json(f"{prefix}checkpoints.json")
+    assert kept is not None
+    assert [one["name"] for one in kept["checkpoints"]] == [f"slipway.rent.{table}" for table in tables]
+    assert "great_expectations/index.html" in release.page
     assert "The golden set itself" in release.page
     assert "found 40" in release.page
