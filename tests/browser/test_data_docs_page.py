@@ -31,7 +31,7 @@ def pages() -> dict[str, str]:
 def test_the_pages_load_nothing_and_lead_to_each_other(
     visit: Visitor, filled_site: AirflowSite, pages: dict[str, str]
 ) -> None:
-    """From the list of evidence to a result and its suite: in a sandbox, with no request but for the pages themselves."""
+    """From the evidence to a result and its suite: in a sandbox, with no request but for the pages themselves."""
     with own_connection(filled_site.store_endpoint) as conn_id:
         store = ModelStoreHook(filled_site.bucket, conn_id)
         prefix = f"{evidence_prefix('digits', 2, 'digits-2')}{FOLDER}"
