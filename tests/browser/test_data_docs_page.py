@@ -46,7 +46,7 @@ def test_the_pages_load_nothing_and_lead_to_each_other(
     shown.on("dialog", lambda dialog: said.append(dialog.message))
     shown.get_by_role("link", name=f"{FOLDER}index.html").click()
     expect(shown.get_by_role("heading", level=1)).to_contain_text("Data Docs")
-    shown.get_by_role("link", name="page").first.click()
+    shown.get_by_role("link", name="page", exact=True).first.click()
     expect(shown.get_by_role("heading", level=1)).to_contain_text("slipway.digits.golden validation result")
     expect(shown.locator("main")).to_contain_text("1 unexpected values found")
     assert shown.evaluate("window.origin") == "null"
