@@ -227,6 +227,18 @@ def test_a_refusal_is_explained_in_words(server: FakeSlipway, call: Call) -> Non
         assert told in called.out
 
 
+def test_of_the_librarys_pages_the_first_is_named(server: FakeSlipway, call: Call) -> None:
+    """Data Docs lead to each other: `explain` names their list, and the others with --log alone."""
+    folder = "models/digits/3/evidence/digits-3/great_expectations/"
+    kept = (f"{folder}golden.html", f"{folder}golden.json", f"{folder}index.html")
+    server.models["digits"] = resting()
+    server.views["digits", 3] = refused_view().model_copy(update={"evidence": kept})
+    called = call("explain", "digits", "3")
+    assert "great_expectations/index.html" in called.out
+    assert "golden" not in called.out
+    assert "and 2 more files: --log" in called.out
+
+
 def test_weight_0_and_nobody_are_told_apart(server: FakeSlipway, call: Call) -> None:
     """A rolled back version says when no new request was led to it, and then whether anybody was still on it."""
     drained = "Nobody is on the candidate: 36 s after weight 0 its pods were gone."
