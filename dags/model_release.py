@@ -23,6 +23,9 @@ Every step and every verdict, with its numbers, is in the record `records/MODEL/
 
 To stop a release, mark the run as failed: the rollback still runs. Releases of one model never interleave. A freeze or
 a closed release window holds back the start and each raise (`release_freeze`); it never holds back a rollback.
+
+At the end `announce` emits an **asset event**: DAGs that are scheduled on `x-slipway://models/MODEL/live`,
+`…/rolled-back` or `…/rejected` start then.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
 from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator, ListVariantsOperator
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
+from slipway.operators.operations.announce import AnnounceReleaseOperator
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
@@ -157,6 +161,11 @@ def model_release() -> None:
         task_id="conclude",
         doc_md="Writes the outcome into the record and gives the lock back. Runs whatever happened, and fails with "
         "the reason unless the version was promoted: a green run is a promoted version.",
+    )
+    announce = AnnounceReleaseOperator(
+        task_id="announce",
+        doc_md="Emits the asset events on which other DAGs start: the version is live, rolled back or rejected, as its "
+        "record says. Runs whatever happened; the run's own outcome does not depend on it.",
     )
 
     with TaskGroup("prepare", tooltip="From what training left to an immutable version"):
@@ -326,6 +335,7 @@ def model_release() -> None:
     publish >> smoke_test
     benchmark >> arm
     [unload, restore] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
+    conclude >> announce.as_teardown(setups=admit)
 
 
 model_release()

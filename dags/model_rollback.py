@@ -11,6 +11,7 @@ the one that was live before. The reason and your name go into the record of the
 | approve | for a version that is newer than what is live: another person agrees |
 | roll_back | KServe is led back: while the good version boots, nobody more is sent to the bad one |
 | conclude | the record is closed; a green run is a rolled back version |
+| announce | DAGs that are scheduled on `x-slipway://models/MODEL/rolled-back` start |
 
 The version to go back to must be one that its record shows promoted, and its files must be what was published. With
 `emergency` it is not tried on staging first. An emergency without a version leads to what was live before and needs
@@ -35,6 +36,7 @@ from slipway.dag_header import (
     version_param,
 )
 from slipway.operators.approval import ApproveReleaseOperator
+from slipway.operators.operations.announce import AnnounceReleaseOperator
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import (
     DAG_ID,
@@ -166,9 +168,16 @@ def model_rollback() -> None:
         wanted="rolled_back",
         doc_md="Closes the record and gives the model's lock back.",
     )
+    announce = AnnounceReleaseOperator(
+        task_id="announce",
+        params_name_version=False,
+        doc_md="Emits the asset event `rolled-back` on which other DAGs start, where the record says so. The run's own "
+        "outcome does not depend on it.",
+    )
     admit >> begin
     [begin, validate] >> approve >> roll_back
     [unload, roll_back] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
+    conclude >> announce.as_teardown(setups=admit)
 
 
 model_rollback()

@@ -11,6 +11,8 @@ did. A release that failed for another reason (a lost lease, a dead task, a stop
 `unreject` lifts what was written until then. A version that users have met still needs *Release again* (`force`). Where
 the release file asks for two people (`rollout.approval.by_other`), it must be another person than the one who rejected
 it. The reason and your name go into the version's record.
+
+A rejection emits an asset event: DAGs that are scheduled on `x-slipway://models/MODEL/rejected` start.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from slipway.dag_header import (
     releases_dir,
     version_param,
 )
+from slipway.operators.operations.announce import AnnounceRejectionOperator
 from slipway.operators.operations.rejection import RejectVersionOperator
 
 PARAMS = {
@@ -49,13 +52,19 @@ PARAMS = {
     **act_header(__doc__, "operations"),
 )
 def version_rejection() -> None:
-    """One task: an event in the version's record."""
-    RejectVersionOperator(
+    """An event in the version's record, then one for the DAGs that wait for it."""
+    places = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_bucket }}"}
+    write = RejectVersionOperator(
         task_id="write",
-        releases_dir=str(releases_dir()),
-        bucket="{{ var.value.slipway_bucket }}",
         doc_md="Writes into the version's record who rejects it, or lifts that, and why.",
+        **places,
     )
+    announce = AnnounceRejectionOperator(
+        task_id="announce",
+        doc_md="Emits the asset event `rejected` on which other DAGs start; lifting a rejection has none.",
+        **places,
+    )
+    write >> announce
 
 
 version_rejection()

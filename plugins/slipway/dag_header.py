@@ -131,7 +131,7 @@ def header(doc: str | None, area: str, **task_defaults: Any) -> dict[str, Any]:
 
 
 def act_header(doc: str | None, area: str, **task_defaults: Any) -> dict[str, Any]:
-    """Return the arguments of `@dag` of a DAG that does one thing for a person: it has one task, and no schedule.
+    """Return the arguments of `@dag` of a DAG that does one thing for a person: it has no schedule.
 
     :param doc: as that of `header`, and so are the others.
     """

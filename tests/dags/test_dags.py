@@ -148,6 +148,7 @@ def test_stages_are_in_order(release: DAG) -> None:
         "rollout.promote",
         "rollout.restore_stable",
         "conclude",
+        "announce",
     ]
     beside = {"staging.load_baseline", "staging.unload", "rollout.hold"}
     assert set(order) | beside == set(release.task_ids)
@@ -165,6 +166,7 @@ def test_stages_are_in_order(release: DAG) -> None:
         ("staging.unload", "staging.prepare"),
         ("rollout.restore_stable", "rollout.arm_rollback"),
         ("conclude", "admit"),
+        ("announce", "admit"),
     ],
 )
 def test_teardowns_run_whatever_happened(release: DAG, teardown: str, setup: str) -> None:
@@ -181,6 +183,7 @@ def test_nothing_else_is_a_setup_or_teardown(release: DAG) -> None:
     special = {task.task_id for task in release.tasks if task.is_setup or task.is_teardown}
     assert special == {
         "admit",
+        "announce",
         "conclude",
         "rollout.arm_rollback",
         "rollout.restore_stable",
@@ -316,7 +319,7 @@ def test_a_rollback_by_hand_concludes_whatever_happened(bag: DagBag) -> None:
     """The lock is given back and the record closed by a teardown, and a reason must be given."""
     dag = bag.dags[ROLLBACK]
     staging = {f"staging.{task}" for task in ("begin", "prepare", "load", "validate", "unload")}
-    assert set(dag.task_ids) == {"admit", *staging, "approve", "roll_back", "conclude"}
+    assert set(dag.task_ids) == {"admit", *staging, "approve", "roll_back", "conclude", "announce"}
     assert {"staging.validate", "approve"} <= ancestors(dag, "roll_back")
     assert dag.get_task("staging.unload").is_teardown
     assert dag.get_task("conclude").is_teardown

@@ -115,7 +115,7 @@ def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
 def test_a_rejection_names_a_version_and_a_reason(bag: DagBag) -> None:
     """Reject or unreject, nothing else, and never without a word."""
     dag = bag.dags[REJECTION]
-    assert dag.task_ids == ["write"]
+    assert dag.task_ids == ["write", "announce"]
     form = {**MINIMAL, "reason": "answers were wrong"}
     fill_in(dag, form)
     fill_in(dag, {**form, "action": "unreject"})

@@ -23,26 +23,32 @@ def run_dag(
     :param home: an empty folder for AIRFLOW_HOME.
     :param environment: connections and variables, as Airflow reads them.
     """
+    arguments = ["tests.support.dags.run_program", str(file), dag_id, json.dumps(confs)]
+    states: list[dict[str, str]] = run_program(home, file.parent, arguments, "STATES", environment)
+    return states
+
+
+def run_program(
+    home: Path, dags_folder: Path, arguments: Sequence[str], word: str, environment: Mapping[str, str]
+) -> Any:
+    """Run a module with a database of its own; return the JSON behind `word` in its output. pytest shows the rest.
+
+    :param home: an empty folder for AIRFLOW_HOME.
+    :param arguments: the module's name, and what it is given.
+    :param environment: connections and variables, as Airflow reads them.
+    """
     shutil.copyfile(database_template(PROJECT_ROOT / ".sandbox"), home / "airflow.db")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     settings = {
         "PYTHONPATH": f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}",
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(file.parent),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags_folder),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "180",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.dags.run_program",
-        str(file),
-        dag_id,
-        json.dumps(confs),
-    ]
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", *arguments],
         cwd=PROJECT_ROOT,
         env={**kept, **settings, **environment},
         capture_output=True,
@@ -51,6 +57,5 @@ def run_dag(
         check=False,
     )
     print(done.stdout[-8000:], done.stderr[-8000:])
-    (line,) = [one for one in done.stdout.splitlines() if one.startswith("STATES ")]
-    states: list[dict[str, str]] = json.loads(line.removeprefix("STATES "))
-    return states
+    (line,) = [one for one in done.stdout.splitlines() if one.startswith(f"{word} ")]
+    return json.loads(line.removeprefix(f"{word} "))
