@@ -13,6 +13,8 @@ Triton, by configuration overrides under names of its own; no live server and no
 | propose | a report, a page with the Pareto picture, and a diff of the release file where the gain is proved |
 | remove_trials | unloads and removes what was tried, whatever happened |
 
+A release file's `tuning.schedule` starts it for the live version (`scheduled_measurements`).
+
 **Nothing is changed.** The diff lies beside the page, `models/MODEL/VERSION/evidence/tuning-RUN/`; a person applies it,
 and the next version is released with it. A run that was killed goes on where it was when its task is cleared.
 
@@ -33,7 +35,7 @@ from slipway.pools import STAGING_POOL
 
 PARAMS = {
     "model": model_param(),
-    "version": version_param("A version that was published."),
+    "version": version_param("A version that was published. Empty: the one that is live.", is_needed=False),
     "objective": Param(
         None,
         type=["null", "string"],

@@ -27,12 +27,13 @@ _STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9]
 
 _MODEL_VIEW = re.compile(rf"{MODEL_VIEWS_PREFIX}(?P<model>[^/]+)\.json")
 
-Role = Literal["candidate", "stable", "trial", "reference"]
+Role = Literal["candidate", "stable", "trial", "reference", "measured"]
 _STAGED_AS: dict[Role, str] = {
     "candidate": "",
     "stable": "_baseline",
     "trial": "_tuning",
     "reference": "_tuning_reference",
+    "measured": "_benchmark",
 }
 
 
@@ -97,6 +98,11 @@ def tuning_id(run_id: str) -> str:
     return f"tuning-{run_id}"
 
 
+def benchmark_id(run_id: str) -> str:
+    """Return what stands for a release's id where a run of `model_benchmark` keeps its evidence."""
+    return f"benchmark-{run_id}"
+
+
 def incoming_prefix(model: str) -> str:
     """Return the prefix under which all versions of a model arrive."""
     return f"incoming/{validate_model_name(model)}/"
@@ -141,8 +147,9 @@ def is_source_file(name: str) -> bool:
 def staged_name(model: str, role: Role) -> str:
     """Return what a model is called on the staging server.
 
-    The stable version stands beside the candidate under a name of its own, and so do a trial of `model_tuning` and the
-    setting that it is compared with; the underscore keeps them apart from every real model, whose names have none.
+    The stable version stands beside the candidate under a name of its own, and so do a trial of `model_tuning`, the
+    setting that it is compared with, and what `model_benchmark` measures; the underscore keeps them apart from every
+    real model, whose names have none.
     """
     return f"{validate_model_name(model)}{_STAGED_AS[role]}"
 

@@ -20,8 +20,9 @@ WAY_BACK, ON_TRAFFIC = 1000, 100
 OWN_PRIORITY = "absolute"
 
 RELEASES_VARIABLE = "SLIPWAY_RELEASES_DIR"
-# A key at the beginning of a line, or within braces.
+# A key at the beginning of a line, or within braces; that of a part may be indented.
 _REGISTRY = re.compile(rb"""(?:^|[{,]\s*)["']?registry["']?\s*:""", re.MULTILINE)
+_SCHEDULE = re.compile(rb"""(?:^\s*|[{,]\s*)["']?schedule["']?\s*:""", re.MULTILINE)
 
 
 def releases_dir() -> Path:
@@ -34,6 +35,15 @@ def has_registry(folder: Path) -> bool:
 
     One may have it, too, where the folder that `SLIPWAY_RELEASES_DIR` names is not there: nothing is known of it.
     """
+    return _some_has(folder, _REGISTRY)
+
+
+def has_schedule(folder: Path) -> bool:
+    """Tell whether a release file in the folder may have a key `schedule`, as `has_registry` tells it of its section."""
+    return _some_has(folder, _SCHEDULE)
+
+
+def _some_has(folder: Path, key: re.Pattern[bytes]) -> bool:
     if is_missing_folder(RELEASES_VARIABLE):
         return True
     for model in list_models(folder):
@@ -41,7 +51,7 @@ def has_registry(folder: Path) -> bool:
             content = (folder / f"{model}.yaml").read_bytes()
         except OSError:
             continue
-        if _REGISTRY.search(content):
+        if key.search(content):
             return True
     return False
 

@@ -25,6 +25,7 @@ from include.model_release.spec.pods.settings import LONGEST_STARTUP_S
 from include.model_release.spec.release_file import Serving
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
 from tests.support.dags.workflows import (
+    BENCHMARK,
     DAGS,
     FILES,
     FINDING,
@@ -39,6 +40,7 @@ from tests.support.dags.workflows import (
     REVALIDATION,
     ROLLBACK,
     ROOT,
+    SCHEDULED,
     SETTINGS_FILE,
     SYNC,
     TUNING,
@@ -90,6 +92,8 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
         FINDING,
         SYNC,
         TUNING,
+        BENCHMARK,
+        SCHEDULED,
         FLEET,
     ],
 )

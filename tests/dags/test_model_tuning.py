@@ -33,11 +33,12 @@ def test_what_measures_holds_the_staging_servers_slot(bag: DagBag) -> None:
 
 
 def test_the_form_takes_what_the_tasks_read(bag: DagBag) -> None:
-    """A model and a version are needed; the rest may change the release file's `tuning`."""
+    """A model is needed; without a version it is the live one; the rest may change the release file's `tuning`."""
     dag = bag.dags[TUNING]
     assert set(dag.params) == set(TUNING_PARAMETERS)
     fill_in(dag, {"model": "digits", "version": 1})
     fill_in(dag, {"model": "digits", "version": 1, "objective": "latency", "request_rate_rps": 100})
-    for form in ({"model": "digits"}, {"model": "digits", "version": 1, "objective": "luck"}):
+    fill_in(dag, {"model": "digits"})
+    for form in ({"version": 1}, {"model": "digits", "version": 1, "objective": "luck"}):
         with pytest.raises(ParamValidationError):
             fill_in(dag, form)

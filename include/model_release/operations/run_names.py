@@ -76,8 +76,9 @@ def _name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
             return _finding(conf)
         case "model_revalidation":
             return f"{_model_or_all(conf)}-revalidation"
-        case "model_tuning":
-            return f"{_version(conf)}-tuning"
+        case "model_tuning" | "model_benchmark":
+            asked = _model(conf) if conf.get("version") is None else _version(conf)
+            return f"{asked}-{dag_id.removeprefix('model_')}"
         case "fleet_release":
             return f"{_version(conf, 'fleet')}-fleet"
         case "registry_sync":

@@ -17,6 +17,7 @@ from include.model_release.spec.parts import (
     Text,
 )
 from include.model_release.spec.pods.settings import PodSettings
+from include.model_release.spec.schedules.cron import Cron
 
 Percentile = Literal[50, 90, 95, 99]
 ComparedFigure = Literal["p10", "p50", "p90", "p95", "p99", "throughput"]
@@ -119,6 +120,9 @@ class Benchmark(PodSettings):
     passes none.
     """
     genai: TextGeneration | None = None
+    schedule: Cron | None = None
+    """When `model_benchmark` measures the live version anew, in five fields of cron, UTC, such as `0 3 * * 0`; left
+    out: only in a release, and when somebody starts it."""
 
     @model_validator(mode="after")
     def _text_needs_its_generator(self) -> Self:

@@ -33,6 +33,7 @@ REVALIDATION_PARAMETERS = ("model",)
 FINDING_PARAMETERS = ("model", "finding", "reason")
 PIN_PARAMETERS = ("model", "version", "action", "reason")
 SYNC_PARAMETERS = ("model",)
+BENCHMARK_PARAMETERS = ("model", "version")
 TUNING_PARAMETERS = (
     "model",
     "version",

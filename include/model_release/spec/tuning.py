@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from include.model_release.spec.load import LoadLevel
 from include.model_release.spec.parts import Count, Milliseconds, SpecPart
+from include.model_release.spec.schedules.cron import Cron
 
 Quantile = Literal["p50", "p90", "p95", "p99"]
 QueueDelay = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -71,6 +72,9 @@ class Tuning(SpecPart):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     """The same seed and the same measurements give the same trials."""
     search: TuningSearch = TuningSearch()
+    schedule: Cron | None = None
+    """When `model_tuning` searches anew for the live version, in five fields of cron, UTC, such as `0 2 1 * *`; left
+    out: only when somebody starts it."""
 
     @model_validator(mode="after")
     def _has_a_rate(self) -> Self:

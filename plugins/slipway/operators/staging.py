@@ -15,12 +15,14 @@ from include.model_release.errors import GateRefusedError, LoadRefusedError, Sli
 from include.model_release.publishing.engine import require_loadable
 from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.record.kinds import StageFinished
+from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
@@ -138,7 +140,7 @@ class PrepareStagingOperator(ReleaseOperator):
         release_run = self.release_run
         registry = ModelRegistry(self.store)
         manifest, manifest_sha256 = registry.require_with_digest(release_run.model, release_run.version)
-        candidate = self._place(release_run, registry, manifest, "candidate")
+        candidate = self._place(registry, manifest, "candidate")
         baseline, not_compared = self._place_stable(release_run)
         staged = [candidate] if baseline is None else [candidate, baseline]
         staging = Staging(
@@ -158,47 +160,15 @@ class PrepareStagingOperator(ReleaseOperator):
         registry = ModelRegistry(self.store)
         try:
             manifest = registry.require(release_run.model, release_run.stable.version)
-            return self._place(release_run, registry, manifest, "stable"), ""
+            return self._place(registry, manifest, "stable"), ""
         except (UserError, GateRefusedError) as error:
             return None, leave_out_baseline(self, error)
 
-    def _place(
-        self, release_run: ReleaseRun, registry: ModelRegistry, manifest: Manifest, role: Role
-    ) -> StagedModel:
-        """Copy one version, checked against its manifest, and pin it in the configurations to load.
-
-        Its models get names of their own there, those of an ensemble's members included.
-
-        :raises ModelInvalidError: the candidate keeps a state between requests.
-        :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or
-            it names its files by absolute paths, and nobody says where the staging server has them.
-        """
-        model, version = manifest.model, manifest.version
-        require_loadable(manifest.engines, release_run.spec.serving.hardware, where="the staging server")
+    def _place(self, registry: ModelRegistry, manifest: Manifest, role: Role) -> StagedModel:
+        """Copy one version, once its signature is what the release file demands."""
+        require_loadable(manifest.engines, self.release_run.spec.serving.hardware, where="the staging server")
         self._require_signed(registry, manifest, role)
-        name = staged_name(model, role)
-        published = registry.configs(manifest)
-        names = {member: staged_model(model, member, name) for member in published}
-        if role == "candidate":
-            require_no_sequences(published)  # it may have been published before this was refused
-        placed = self._with_staged_paths(release_run, pin_bundle(published, version), names)
-        configs = rename_bundle(placed, names)
-        registry.copy_to_staging(manifest, name)
-        for staged, config in configs.items():
-            self.store.write(staged_key(f"{staged}/{CONFIG_FILE}", staged), to_pbtxt(config).encode())
-        members = [StagedMember(name=one, config=configs[one]) for one in load_order(configs) if one != name]
-        return StagedModel(name=name, version=version, config=configs[name], members=tuple(members))
-
-    def _with_staged_paths(
-        self, release_run: ReleaseRun, configs: Configs, names: Mapping[str, str]
-    ) -> Configs:
-        """Return the configurations with the paths in their parameters as the staging server has them."""
-        # Only TensorRT-LLM's conversion may lay its repository elsewhere than KServe does.
-        roots = {SERVING_ROOT, getattr(release_run.spec.conversion, "serving_root", SERVING_ROOT)}
-        if not names_files(configs, roots):
-            return configs
-        path = TritonHook(self.triton_conn_id).repository_path
-        return on_staging(configs, names, repository_path=path, connection=self.triton_conn_id, roots=roots)
+        return place_version(self.store, self.release_run.spec, manifest, role, self.triton_conn_id)
 
     def _require_signed(self, registry: ModelRegistry, manifest: Manifest, role: Role) -> None:
         """Refuse what the release file's key has not signed, before a server reads any of it.
@@ -212,6 +182,45 @@ class PrepareStagingOperator(ReleaseOperator):
             self.log.warning("the stable version %s is not signed: older than the key", manifest.version)
             return
         registry.require_signed(manifest, key)
+
+
+def place_version(
+    store: ModelStoreHook, spec: ReleaseSpec, manifest: Manifest, role: Role, triton_conn_id: str
+) -> StagedModel:
+    """Copy one version, checked against its manifest, to staging, and pin it in the configurations to load.
+
+    Its models get names of their own there, those of an ensemble's members included.
+
+    :raises ModelInvalidError: what is measured or released keeps a state between requests.
+    :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or it names
+        its files by absolute paths, and nobody says where the staging server has them.
+    """
+    registry = ModelRegistry(store)
+    require_loadable(manifest.engines, spec.serving.hardware, where="the staging server")
+    name = staged_name(manifest.model, role)
+    published = registry.configs(manifest)
+    names = {member: staged_model(manifest.model, member, name) for member in published}
+    if role != "stable":
+        require_no_sequences(published)  # it may have been published before this was refused
+    placed = _with_staged_paths(spec, pin_bundle(published, manifest.version), names, triton_conn_id)
+    configs = rename_bundle(placed, names)
+    registry.copy_to_staging(manifest, name)
+    for staged, config in configs.items():
+        store.write(staged_key(f"{staged}/{CONFIG_FILE}", staged), to_pbtxt(config).encode())
+    members = [StagedMember(name=one, config=configs[one]) for one in load_order(configs) if one != name]
+    return StagedModel(name=name, version=manifest.version, config=configs[name], members=tuple(members))
+
+
+def _with_staged_paths(
+    spec: ReleaseSpec, configs: Configs, names: Mapping[str, str], triton_conn_id: str
+) -> Configs:
+    """Return the configurations with the paths in their parameters as the staging server has them."""
+    # Only TensorRT-LLM's conversion may lay its repository elsewhere than KServe does.
+    roots = {SERVING_ROOT, getattr(spec.conversion, "serving_root", SERVING_ROOT)}
+    if not names_files(configs, roots):
+        return configs
+    path = TritonHook(triton_conn_id).repository_path
+    return on_staging(configs, names, repository_path=path, connection=triton_conn_id, roots=roots)
 
 
 def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:

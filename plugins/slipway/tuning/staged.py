@@ -76,7 +76,7 @@ class StagedTrials:
             pin_versions(config_with(self._config, setting), [self._version]), name
         )
         self._hook.load(name, config)
-        _await_ready(self._hook, name, self._timeout_s)
+        await_ready(self._hook, name, self._timeout_s)
         found = departures(config, self._hook.config(name, self._version))
         if found:
             raise LoadRefusedError(
@@ -107,7 +107,11 @@ def unload_models(hook: TritonHook, names: Iterable[str], timeout_s: float) -> N
             _pause(hook, name, deadline, "gone", states)
 
 
-def _await_ready(hook: TritonHook, name: str, timeout_s: float) -> None:
+def await_ready(hook: TritonHook, name: str, timeout_s: float) -> None:
+    """Wait until a model that was loaded is ready, every version of it.
+
+    :raises TimedOutError: it is not in time.
+    """
     deadline = time.monotonic() + timeout_s
     while (states := _states(hook, name)) != {READY}:
         _pause(hook, name, deadline, "ready", states)

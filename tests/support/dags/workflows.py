@@ -21,6 +21,7 @@ REVALIDATION, FINDING = "model_revalidation", "finding_close"
 DELIVERY = "notification_delivery"
 SYNC = "registry_sync"
 TUNING = "model_tuning"
+BENCHMARK, SCHEDULED = "model_benchmark", "scheduled_measurements"
 FLEET, FLEET_WATCH = "fleet_release", "fleet_watch"
 # A form filled in as little as possible.
 MINIMAL = {"model": "digits", "version": 2}

@@ -129,6 +129,18 @@ def settled(known: Mapping[str, Finding], report: ModelReport, *, unchecked_runs
     return {name: one for name, one in changes.items() if known.get(name) != one}
 
 
+def settled_check(
+    known: Mapping[str, Finding], report: ModelReport, result: CheckResult, *, unchecked_runs: int
+) -> dict[str, Finding]:
+    """Return the findings that one check alone opens, keeps or closes; what else is open is not its matter.
+
+    :param known: as those of `settled`, and so is `unchecked_runs`.
+    :param report: whose run, time and live version it is.
+    """
+    changes = _of_result(known, report, result, unchecked_runs)
+    return {name: one for name, one in changes.items() if known.get(name) != one}
+
+
 def _results(report: ModelReport) -> Iterable[CheckResult]:
     """Yield every check, whether it is known what is live among them."""
     checked = {one.check for one in report.checks}

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from include.model_release.operations.documents import OperationsDocument
 from include.model_release.value_types import UtcTime
 
-Check = Literal["live", "published", "configuration", "signature", "answers", "latency", "inputs"]
+Check = Literal[
+    "live", "published", "configuration", "signature", "answers", "latency", "inputs", "benchmark"
+]
 Outcome = Literal["passed", "differs", "could_not_check", "no_reference", "left_out"]
 Standing = Literal["checked", "in_flight", "nothing_live", "could_not_check", "not_enabled"]
 

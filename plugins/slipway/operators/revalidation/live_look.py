@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow.sdk.exceptions import AirflowSkipException
+
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import ForeignChangeError
+from include.model_release.errors import ClusterUnavailableError, ForeignChangeError
 from include.model_release.operations.live_history import LiveHistory, live_history
 from include.model_release.operations.revalidation.report import Standing
 from include.model_release.record.arrivals import version_folders
@@ -64,6 +66,32 @@ class Recorded:
     history: LiveHistory
     promoted_by: Mapping[int, str]
     states: Mapping[int, ReleaseState]
+
+
+def require_live_version(live: Live, model: str) -> int:
+    """Return the version that all users have.
+
+    :raises AirflowSkipException: nothing is live, or a release is under way, which measures the version itself.
+    :raises ForeignChangeError: what is live is none of the model's published versions.
+    :raises ClusterUnavailableError: it cannot be told.
+    """
+    if live.standing in ("nothing_live", "in_flight"):
+        raise AirflowSkipException(live.why)
+    if live.standing == "checked" and live.version is not None:
+        return live.version
+    if live.is_foreign:
+        raise ForeignChangeError(
+            f"what is live is no published version of {model!r}",
+            expected="one of its versions",
+            found=live.why,
+            remedy="name a version, or see who has changed the InferenceService",
+        )
+    raise ClusterUnavailableError(
+        f"which version of {model!r} is live cannot be told",
+        expected="one version with all the traffic",
+        found=live.why,
+        remedy="wait until the InferenceService has settled, or name a version",
+    )
 
 
 class LiveLook:

@@ -23,8 +23,10 @@ from include.model_release.tuning.settings import (
 )
 from include.model_release.tuning.trials import TuningPlan
 from slipway.failures import airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.operations.form import FormOperator
+from slipway.operators.revalidation.live_look import LiveLook, require_live_version
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.release_context import make_store
@@ -53,32 +55,40 @@ class PrepareTuningOperator(FormOperator):
     keeps the plan that the run has.
 
     :param triton_conn_id: the staging server.
+    :param kubernetes_conn_id: the cluster, which is asked what is live where the run names no version.
     :returns: a release run whose id is the tuning's, for the tasks that follow.
     """
 
     template_fields: Sequence[str] = FormOperator.template_fields
 
-    def __init__(self, *, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        triton_conn_id: str = TritonHook.default_conn_name,
+        kubernetes_conn_id: str = "kubernetes_default",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.kubernetes_conn_id = kubernetes_conn_id
         self.triton_conn_id = triton_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Prepare; what a person must change is not tried again."""
         with airflow_failures():
-            return self._prepare(context["params"], context["run_id"])
+            return self._prepare(context, context["params"], context["run_id"])
 
-    def _prepare(self, params: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    def _prepare(self, context: Context, params: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         require_known(params, TUNING_PARAMETERS)
         spec = self._spec(params)
+        store = make_store(self.bucket, spec, self.aws_conn_id)
         run = ReleaseRun(
             release_id=tuning_id(run_id),
             model=spec.model,
-            version=parse_version(params["version"]),
+            version=self._version(context, store, spec, params.get("version")),
             bucket=self.bucket,
             spec=spec,
             stable=None,
         )
-        store = make_store(self.bucket, spec, self.aws_conn_id)
         registry = ModelRegistry(store)
         manifest, digest = registry.require_with_digest(run.model, run.version)
         require_loadable(manifest.engines, spec.serving.hardware, where="the staging server")
@@ -108,6 +118,13 @@ class PrepareTuningOperator(FormOperator):
         unload_models(TritonHook(self.triton_conn_id, limit_s), trial_names(run.model), limit_s)
         place_trials(store, manifest, config)
         return run.model_dump(mode="json")
+
+    def _version(self, context: Context, store: ModelStoreHook, spec: ReleaseSpec, asked: object) -> int:
+        """Return the version that was asked for, else the one that is live."""
+        if asked is not None:
+            return parse_version(asked)
+        look = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id)
+        return require_live_version(look.live(), spec.model)
 
     def _spec(self, params: Mapping[str, Any]) -> ReleaseSpec:
         spec = load_model_spec(Path(self.releases_dir), str(params["model"]))

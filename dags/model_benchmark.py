@@ -1,0 +1,76 @@
+"""
+### Is the live version still fast enough?
+
+Loads a published version on the staging Triton, under a name of its own, and measures it by the release file's
+`benchmark`, as a release does; no live server and no release is touched. A release file's `benchmark.schedule` starts
+it (`scheduled_measurements`), and so can a person. It measures the live version unless the form names another.
+
+| task | what it does |
+|---|---|
+| prepare | names the version; skips the run where nothing is live or a release is under way |
+| measure | a load generator in a pod; held to `benchmark.slo` |
+| unload | unloads it, whatever happened |
+
+The page `models/MODEL/VERSION/evidence/benchmark-RUN/benchmark.html` shows it. A live version that misses a limit
+opens the **finding** `VERSION-benchmark`, people are told (`drift_found`), and the run is red; the next run that meets
+the limits closes it. Nothing is rolled back for it. What could not be measured is never a pass.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import dag
+from slipway.dag_header import OWN_PRIORITY, header, model_param, releases_dir, version_param
+from slipway.operators.measuring.measure import MeasureVersionOperator, UnloadMeasuredOperator
+from slipway.operators.measuring.prepare import PrepareBenchmarkOperator
+from slipway.pools import STAGING_POOL
+
+PARAMS = {
+    "model": model_param(),
+    "version": version_param("A version that was published. Empty: the one that is live.", is_needed=False),
+}
+
+
+@dag(
+    dag_id="model_benchmark",
+    dag_display_name="Model benchmark",
+    description="Measures the live version of a model on staging, and says whether it is still fast enough.",
+    schedule=None,
+    params=PARAMS,
+    # Two of one model would unload each other's version.
+    max_active_runs=1,
+    **header(
+        __doc__,
+        "operations",
+        retries=2,
+        retry_delay=timedelta(seconds=30),
+        retry_exponential_backoff=True,
+        execution_timeout=timedelta(minutes=30),
+        weight_rule=OWN_PRIORITY,
+    ),
+)
+def model_benchmark() -> None:
+    """Name the version, measure, unload."""
+    prepare = PrepareBenchmarkOperator(
+        task_id="prepare",
+        releases_dir=str(releases_dir()),
+        bucket="{{ var.value.slipway_bucket }}",
+        doc_md="Names the version to measure.",
+    )
+    measure = MeasureVersionOperator(
+        task_id="measure",
+        # One at a time on the one staging server.
+        pool=STAGING_POOL.name,
+        execution_timeout=timedelta(hours=8),
+        doc_md="Loads it on staging, measures it, writes the page, and opens or closes the finding.",
+    )
+    unload = UnloadMeasuredOperator(
+        task_id="unload",
+        execution_timeout=timedelta(hours=4),
+        doc_md="Unloads the version and removes its copy. Runs whatever happened.",
+    )
+    prepare >> measure >> unload.as_teardown(setups=prepare)
+
+
+model_benchmark()

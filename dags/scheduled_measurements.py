@@ -1,0 +1,69 @@
+"""
+### Starts the benchmarks and tunings that release files schedule
+
+Each ten minutes it asks the release files whose `benchmark.schedule` or `tuning.schedule` (five fields of cron, UTC)
+has come, and starts `model_benchmark` or `model_tuning` for the live version: once for each time, by a run id of its
+own. A time that is more than six hours past is left out. Where no release file has a schedule, it never runs.
+
+A release file that cannot be read, a mistyped schedule for example, stops none of the others, and makes the run red.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import dag
+from slipway.dag_header import cron, has_schedule, header, releases_dir
+from slipway.operators.measuring.due import ListDueRunsOperator
+
+FOLDER = releases_dir()
+
+
+@dag(
+    dag_id="scheduled_measurements",
+    dag_display_name="Scheduled benchmarks and tunings",
+    description="Starts what release files have scheduled for the live version.",
+    schedule=cron("SLIPWAY_SCHEDULES_CRON", "*/10 * * * *") if has_schedule(FOLDER) else None,
+    max_active_runs=1,
+    **header(
+        __doc__,
+        "operations",
+        retries=2,
+        retry_delay=timedelta(seconds=10),
+        execution_timeout=timedelta(minutes=5),
+    ),
+)
+def scheduled_measurements() -> None:
+    """List what is due, and start it."""
+    list_benchmarks = ListDueRunsOperator(
+        task_id="list_benchmarks",
+        releases_dir=str(FOLDER),
+        part="benchmark",
+        starts="model_benchmark",
+        doc_md="The benchmarks that are due and not started.",
+    )
+    TriggerDagRunOperator.partial(
+        task_id="start_benchmark",
+        trigger_dag_id="model_benchmark",
+        skip_when_already_exists=True,
+        map_index_template="{{ task.trigger_run_id }}",
+        doc_md="One run of `model_benchmark` for each.",
+    ).expand_kwargs(list_benchmarks.output)
+    list_tunings = ListDueRunsOperator(
+        task_id="list_tunings",
+        releases_dir=str(FOLDER),
+        part="tuning",
+        starts="model_tuning",
+        doc_md="The tunings that are due and not started.",
+    )
+    TriggerDagRunOperator.partial(
+        task_id="start_tuning",
+        trigger_dag_id="model_tuning",
+        skip_when_already_exists=True,
+        map_index_template="{{ task.trigger_run_id }}",
+        doc_md="One run of `model_tuning` for each.",
+    ).expand_kwargs(list_tunings.output)
+
+
+scheduled_measurements()

@@ -1,0 +1,1 @@
+"""When what a release file schedules is due."""
