@@ -1,4 +1,4 @@
-"""The live version measured outside of a release: a real tritonserver, real perf_analyzer, an emulated cluster's pods."""
+"""The live version measured outside of a release: real tritonserver and perf_analyzer, pods of an emulated cluster."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BenchmarkRun:
         operator = PrepareBenchmarkOperator(
             task_id="prepare", releases_dir=str(self.folder), bucket=self.store.bucket
         )
-        context = {**task_context("prepare", run_id), "params": {"model": MODEL, **params}}
+        context: Any = {**task_context("prepare", run_id), "params": {"model": MODEL, **params}}
         return json.dumps(operator.execute(context))
 
     def measure(self, run_id: str, p99_ms: float = 5000) -> str:
