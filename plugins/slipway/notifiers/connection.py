@@ -12,7 +12,8 @@ _SIGNING_KEY = "whsec_"
 def receiver_of(conn_id: str) -> Receiver:
     """Return the receiver that an Airflow connection leads to.
 
-    Its password is the address in Apprise's form, or `whsec_…`, the key of a signed webhook whose URL is the host.
+    Its password is the address in Apprise's form, that of an AWS service (its login is then the connection of type
+    ``aws``), or `whsec_…`, the key of a signed webhook whose URL is the host.
 
     :raises InputMissingError: there is no such connection now.
     :raises NeverDeliveredError: nothing can be sent by it.
@@ -34,6 +35,10 @@ def receiver_of(conn_id: str) -> Receiver:
         from slipway.notifiers.signed_webhook import SignedWebhook
 
         return SignedWebhook(_url(connection.schema, connection.host, connection.port), secret)
+    if "+aws://" in secret:
+        from slipway.notifiers.aws_receiver import DEFAULT_CONN_ID, AwsReceiver
+
+        return AwsReceiver(secret, connection.login or DEFAULT_CONN_ID)
     if "://" in secret:
         from slipway.notifiers.apprise_receiver import AppriseReceiver
 
