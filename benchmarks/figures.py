@@ -12,6 +12,7 @@ from benchmarks.dashboard.scrape import measure as measure_metrics
 from benchmarks.figure import Figure
 from benchmarks.fleet import measure as fleet
 from benchmarks.gates.suite import measure as measure_gates
+from benchmarks.good_models.suite import measure as measure_good_models
 from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import leak, rollback, weight_changes
 from benchmarks.publishing.measure import measure_1_file, measure_200_files, measure_peak
@@ -39,6 +40,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "weight_change_failed_requests": weight_changes.measure,
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,
+    "good_models_refused": measure_good_models,
     "benchmark_false_refusals": measure_false_refusals,
     "benchmark_found_percent": measure_found,
     "tuning_p95_reduction_percent": measure_tuning,

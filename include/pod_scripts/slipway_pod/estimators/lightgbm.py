@@ -13,6 +13,7 @@ from slipway_pod.estimators.boosters import (
     unknown_objective,
 )
 from slipway_pod.estimators.library import Library
+from slipway_pod.estimators.thresholds import lightgbm_text
 
 LIGHTGBM_REGRESSIONS = (
     "regression",
@@ -58,12 +59,14 @@ def describe_lightgbm(model: Any) -> tuple[str, int]:
 
 
 def lightgbm_to_onnx(model: Any, _: str, features: int, name: str) -> Any:
-    """Convert the model with onnxmltools; probabilities become a tensor."""
+    """Convert the model with onnxmltools, its thresholds in single precision; probabilities become a tensor."""
+    import lightgbm
     import onnxmltools
     from onnxmltools.convert.common.data_types import FloatTensorType
 
     inputs, opset = [(name, FloatTensorType([None, features]))], BOOSTER_OPSET
-    return onnxmltools.convert_lightgbm(model, initial_types=inputs, zipmap=False, target_opset=opset)
+    exact = lightgbm.Booster(model_str=lightgbm_text(model.model_to_string()))
+    return onnxmltools.convert_lightgbm(exact, initial_types=inputs, zipmap=False, target_opset=opset)
 
 
 def lightgbm_answers(model: Any, task: str, rows: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from slipway_pod.errors import PodError
 from slipway_pod.estimators.graph import rename_output
 from slipway_pod.estimators.library import Library
+from slipway_pod.estimators.thresholds import histogram_trees
 
 SKLEARN_OPSETS = {"": 17, "ai.onnx.ml": 3}
 
@@ -60,7 +61,8 @@ def sklearn_to_onnx(model: Any, task: str, features: int, name: str) -> Any:
     answers_probabilities = hasattr(model, "predict_proba")
     options = {"zipmap": False} if answers_probabilities else None
     inputs = [(name, FloatTensorType([None, features]))]
-    made = skl2onnx.to_onnx(model, initial_types=inputs, options=options, target_opset=SKLEARN_OPSETS)
+    exact = histogram_trees(model)
+    made = skl2onnx.to_onnx(exact, initial_types=inputs, options=options, target_opset=SKLEARN_OPSETS)
     if task == "classification":
         rename_output(made.graph, 0, "label")
         rename_output(made.graph, 1, "probabilities")
