@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -41,13 +41,12 @@ def main(rows: Path, folder: Path, names: Sequence[str]) -> None:
         list(lanes.map(release, chosen(names)))
 
 
-def released(family: Family, folder: Path) -> list[dict[str, Any]]:
-    """Return what came of each version; none follows one that was refused, which could not be live."""
+def released(family: Family, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what came of each version; none follows one that was refused, which could not be live."""
     from slipway.hooks.s3_store import ModelStoreHook
 
     from benchmarks.good_models.release import Release
 
-    found: list[dict[str, Any]] = []
     for version in VERSIONS:
         place = folder / str(version)
         place.mkdir(parents=True)
@@ -56,7 +55,7 @@ def released(family: Family, folder: Path) -> list[dict[str, Any]]:
         trained_s = round(time.monotonic() - began, 1)
         outcome = Release(ModelStoreHook(BUCKET), family, version, place).through_all_gates(landed)
         outcome.seconds["training"] = trained_s
-        found.append({**asdict(outcome), "shows": family.shows})
+        yield {**asdict(outcome), "shows": family.shows}
         seconds = sum(outcome.seconds.values())
         print(
             f"  {family.name:<24} {version} {outcome.refused_by or 'passed':<11} {seconds:5.1f} s",
@@ -64,7 +63,6 @@ def released(family: Family, folder: Path) -> list[dict[str, Any]]:
         )
         if outcome.refused_by:
             break
-    return found
 
 
 if __name__ == "__main__":

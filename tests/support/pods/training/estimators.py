@@ -59,6 +59,7 @@ def main(folder: Path) -> None:
         ("people", people, progression),
     ):
         np.savez(folder / f"{name}.npz", X=rows[:150], label=target[:150])
+    halfway(folder)
     scikit_learn(folder, iris, species, people, progression)
     boosted(folder, iris, species, cells, malignant, people, progression)
 
@@ -66,6 +67,20 @@ def main(folder: Path) -> None:
 def keep_answer(folder: Path, name: str, answer: Any) -> None:
     """What the model's own library answers to the golden rows, as the test expects it of the ONNX model."""
     np.save(folder / f"{name}.npy", np.asarray(answer)[:150])
+
+
+def halfway(folder: Path) -> None:
+    """Writes a model whose golden rows lie at its thresholds: halfway between two measurements of training."""
+    numbers = np.random.default_rng(0)
+    trained, asked = (
+        ((numbers.integers(0, 200, (rows, 4)) * 2 + offset) * 1e-4).astype(np.float32)
+        for rows, offset in ((1500, 0), (150, 1))
+    )
+    target = trained @ np.arange(1, 5)
+    model = lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbose=-1, random_state=0).fit(trained, target)
+    model.booster_.save_model(folder / "lightgbm-halfway.txt")
+    np.savez(folder / "halfway.npz", X=asked, label=asked @ np.arange(1, 5))
+    np.save(folder / "lightgbm-halfway.txt.npy", model.predict(asked))
 
 
 def scikit_learn(folder: Path, iris: Any, species: Any, people: Any, progression: Any) -> None:
