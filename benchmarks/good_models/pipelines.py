@@ -118,14 +118,14 @@ def _topic_pipeline(version: int, labels: Any) -> Any:
     return make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts[:, 0], labels(topics))
 
 
-def _topics(_: Path, version: int) -> Landed:
+def _topics(folder: Path, version: int) -> Landed:
     pipeline = _topic_pipeline(version, lambda topics: topics)
     content = to_onnx(pipeline, [_strings("text")], options={"zipmap": False})
     texts, topics = _messages(100, 200)
     return Landed({"model.onnx": content}, {"text": texts, "label": topics})
 
 
-def _text_labels(_: Path, version: int) -> Landed:
+def _text_labels(folder: Path, version: int) -> Landed:
     names = np.array(["sports", "weather", "money"])
     pipeline = _topic_pipeline(version, lambda topics: names[topics])
     content = to_onnx(pipeline, [_strings("text")], options={"zipmap": False})
@@ -150,7 +150,7 @@ def _people(seed: int, rows: int) -> tuple[dict[str, Array], Array]:
     return {name: values[:, None] for name, values in columns.items()}, (odds > 0).astype(np.int64)
 
 
-def _passengers(_: Path, version: int) -> Landed:
+def _passengers(folder: Path, version: int) -> Landed:
     import pandas as pd
     from sklearn.compose import ColumnTransformer
     from sklearn.linear_model import LogisticRegression
@@ -185,7 +185,7 @@ def digits(version: int) -> tuple[Array, Array, Array, Array]:
     return pixels[drawn], labels[drawn], pixels[1500:], labels[1500:]
 
 
-def _nearest(_: Path, version: int) -> Landed:
+def _nearest(folder: Path, version: int) -> Landed:
     from sklearn.neighbors import KNeighborsClassifier
 
     pixels, labels, golden, label = digits(version)
@@ -194,7 +194,7 @@ def _nearest(_: Path, version: int) -> Landed:
     return Landed({"model.onnx": content}, {"pixels": golden, "label": label})
 
 
-def _regressor(_: Path, version: int) -> Landed:
+def _regressor(folder: Path, version: int) -> Landed:
     from sklearn.ensemble import GradientBoostingRegressor
 
     def rows(seed: int, count: int) -> tuple[Array, Array]:

@@ -106,7 +106,7 @@ def repositories() -> list[Family]:
     ]
 
 
-def _long_words(_: Path, version: int) -> Landed:
+def _long_words(folder: Path, version: int) -> Landed:
     numbers = np.random.default_rng(100)
     # None of these rows has the word that the first version does not know.
     words = [*(word for word in _SHORT if word != _NEW), "the", "old", "house", "in", "new", "town"]
@@ -121,7 +121,7 @@ def _long_words(_: Path, version: int) -> Landed:
     return Landed(files, {"text": np.array(texts)[:, None], "label": np.array(label)})
 
 
-def _image_digits(_: Path, version: int) -> Landed:
+def _image_digits(folder: Path, version: int) -> Landed:
     content, pixels, label = plain_digits(version)
     files = {
         "image-digits/config.pbtxt": _ENSEMBLE_CONFIG,

@@ -48,8 +48,6 @@ def histogram_trees(model: Any) -> Any:
     skl2onnx does this for scikit-learn's other trees itself. The boosting may lie inside a pipeline or another
     estimator.
     """
-    from sklearn.base import BaseEstimator
-
     copied = copy.deepcopy(model)
     left, seen = [copied], set[int]()
     while left:
@@ -61,10 +59,9 @@ def histogram_trees(model: Any) -> Any:
             left += part.values()
         elif isinstance(part, (list, tuple)):
             left += part
-        elif isinstance(part, BaseEstimator):
-            left += vars(part).values()
-        else:
+        elif type(part).__module__.partition(".")[0] == "sklearn":
             _round_nodes(part)
+            left += getattr(part, "__dict__", {}).values()
     return copied
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -51,24 +52,32 @@ def halfway(seed: int, offset: int) -> tuple[Any, Any]:
     return rows, rows @ np.arange(1, 5)
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a pipeline"])
-@pytest.mark.parametrize("kind", [HistGradientBoostingClassifier, HistGradientBoostingRegressor])
-def test_histogram_boosting_answers_as_its_source_at_its_thresholds(kind: Any, inside: bool) -> None:
-    """Rows halfway between two measurements of training are answered alike by source and ONNX, and the source stays."""
+def boosting(kind: str) -> Any:
+    """Return a fitted model with histogram boosting in it, trained on the grid."""
     rows, target = halfway(0, 0)
-    is_classifier = kind is HistGradientBoostingClassifier
-    model = kind(max_iter=10).fit(rows, target > np.median(target) if is_classifier else target)
-    if inside:
-        model = make_pipeline(FunctionTransformer(), model).fit(
-            rows, target > 0.2 if is_classifier else target
-        )
-    asked, _ = halfway(1, 1)
-    before = model.predict_proba(asked) if is_classifier else model.predict(asked)[:, None]
-    task = "classification" if is_classifier else "regression"
-    made = sklearn_to_onnx(model, task, 4, "X")
+    is_large = target > np.median(target)
+    small = HistGradientBoostingClassifier(max_iter=10)
+    if kind == "regressor":
+        return HistGradientBoostingRegressor(max_iter=10).fit(rows, target)
+    if kind == "in a pipeline":
+        return make_pipeline(FunctionTransformer(), small).fit(rows, is_large)
+    if kind == "calibrated":
+        return CalibratedClassifierCV(small, cv=2).fit(rows, is_large)
+    return small.fit(rows, is_large)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor", "in a pipeline", "calibrated"])
+def test_histogram_boosting_answers_as_its_source_at_its_thresholds(kind: str) -> None:
+    """Rows halfway between two measurements of training are answered alike by source and ONNX, and the source stays."""
+    model, (asked, _) = boosting(kind), halfway(1, 1)
+    is_regressor = kind == "regressor"
+
+    def answers() -> Any:
+        return model.predict(asked)[:, None] if is_regressor else model.predict_proba(asked)
+
+    before = answers()
+    made = sklearn_to_onnx(model, "regression" if is_regressor else "classification", 4, "X")
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     found = session.run(None, {"X": asked})[-1]
     assert np.abs(found - before).max() < 1e-5
-    assert np.array_equal(
-        model.predict_proba(asked) if is_classifier else model.predict(asked)[:, None], before
-    )
+    assert np.array_equal(answers(), before)
