@@ -18,6 +18,11 @@ Status = Literal["pass", "fail", "warn"]
 _LEAST_ROWS = 8
 _SATURATED = 0.99
 _SUM_TOLERANCE = 1e-2
+_WIDEST_SUM_TOLERANCE = 0.5
+# Seven bits and more for 0 to 1, and less than what single precision tells apart there.
+_COARSEST_STEP, _FINEST_STEP = 1 / 100, 1e-5
+# In steps: what single precision makes of some hundred of them.
+_OFF_STEP = 0.02
 _HALF_MAX = 65504.0
 _ASKED_TWICE = 2
 _LEAST_TOGETHER = 2
@@ -210,18 +215,34 @@ def _sums(answers: Array, stable: Array | None, policy: Policy) -> HealthCheck |
     )
     if not expects:
         return None
-    wrong = int((~_sums_to_one(answers)).sum())
+    wrong = int((~_sums_to_one(answers, _rounded_sum_tolerance(answers))).sum())
     bad = f"the scores of {wrong} of {len(answers)} rows are no probabilities that sum to 1" if wrong else ""
     return _check("probability_sums", policy, bad, "the scores of every row sum to 1")
 
 
-def _sums_to_one(scores: Array) -> Array:
+def _sums_to_one(scores: Array, tolerance: float = _SUM_TOLERANCE) -> Array:
     numbers = scores.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        near = np.abs(numbers.sum(axis=1) - 1.0) <= _SUM_TOLERANCE
+        near = np.abs(numbers.sum(axis=1) - 1.0) <= tolerance
         return np.asarray(
             near & (numbers >= -_SUM_TOLERANCE).all(axis=1) & (numbers <= 1 + _SUM_TOLERANCE).all(axis=1)
         )
+
+
+def _rounded_sum_tolerance(scores: Array) -> float:
+    """Return how far from 1 the sum of a row may be: more where the scores are rounded to steps, as int8 rounds them.
+
+    Each score may be half a step off, and the largest one be cut by a step.
+    """
+    found = np.unique(scores[np.isfinite(scores)].astype(np.float64))
+    gaps = np.diff(found)
+    gaps = gaps[gaps > _FINEST_STEP]
+    if not gaps.size or gaps.min() > _COARSEST_STEP:
+        return _SUM_TOLERANCE
+    step = float(gaps.min())
+    if np.abs(found / step - np.round(found / step)).max() > _OFF_STEP:
+        return _SUM_TOLERANCE
+    return float(np.clip(step * (1 + scores.shape[1] / 2), _SUM_TOLERANCE, _WIDEST_SUM_TOLERANCE))
 
 
 def _alike(

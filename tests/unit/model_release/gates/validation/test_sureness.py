@@ -161,6 +161,36 @@ def test_answers_that_no_good_model_gives(damage: Any, check: str, status: str) 
     assert _statuses(golden, damage(answers), answers)[check] == status
 
 
+def _probabilities(rows: int, classes: int, sure: float) -> Any:
+    """Return a golden set, and softmax probabilities (rows x classes) that tell its labels."""
+    logits = sure * np.random.default_rng(3).normal(size=(rows, classes))
+    scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    labels = scores.argmax(axis=1)
+    return GoldenSet({"x": np.arange(float(rows))}, labels), scores
+
+
+@pytest.mark.parametrize("steps", [127, 255, 256])
+@pytest.mark.parametrize("classes", [3, 10, 40])
+def test_probabilities_that_int8_rounds_are_probabilities(classes: int, steps: int) -> None:
+    """Scores in steps of a quantised softmax sum to 1 but for the rounding; with a row doubled or zeroed they fail."""
+    golden, scores = _probabilities(300, classes, 3.0)
+    rounded = (np.round(scores * steps) / steps).astype(np.float32)
+    assert _statuses(golden, rounded, scores)["probability_sums"] == "pass"
+    for factor in (2, 0):
+        damaged = rounded.copy()
+        damaged[7] *= factor
+        assert _statuses(golden, damaged, scores)["probability_sums"] == "fail"
+
+
+def test_a_sum_that_no_rounding_explains_is_refused() -> None:
+    """Scores that lie on no steps, or on coarse ones, have the strict limit: 3 % too much in one row are refused."""
+    golden, scores = _probabilities(300, 10, 3.0)
+    for answers in (scores.astype(np.float32), scores.astype(np.float16), np.round(scores, 1)):
+        damaged = (answers / answers.sum(axis=1, keepdims=True)).astype(answers.dtype)
+        damaged[7] *= 1.03
+        assert _statuses(golden, damaged, scores)["probability_sums"] == "fail"
+
+
 def test_a_check_may_be_a_warning_or_off() -> None:
     """The release file's policy says what follows."""
     golden, answers = _classes(20, 1)
