@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from include.model_release.spec.parts import Share, SpecPart, Text
 
 NotNegative = Annotated[float, Field(ge=0)]
 Measure = Literal["tolerance", "cosine", "top_k"]
+_HALF_PRECISION = {"abs_tolerance": 5e-3, "rel_tolerance": 1e-2}
 
 
 class ParityRule(SpecPart):
@@ -23,6 +24,7 @@ class ParityRule(SpecPart):
     """
     abs_tolerance: NotNegative = 1e-4
     rel_tolerance: NotNegative = 1e-3
+    """Left out, of a conversion to fp16: 5e-3 + 1e-2, since each number has three decimal digits there."""
     within_min: Share = 1.0
     """`tolerance`: the least share of the rows that must be within it."""
     cosine_min: Share = 0.999
@@ -40,6 +42,13 @@ class ParityRules(ParityRule):
     """Outputs that are held to something else. Keys that are left out there are those of the release, not
     the defaults.
     """
+
+    def of_half_precision(self) -> Self:
+        """Return the rules of a conversion to fp16: tolerances that are left out are those of that precision."""
+        derived = {
+            name: value for name, value in _HALF_PRECISION.items() if name not in self.model_fields_set
+        }
+        return self.filled(**derived)
 
     def arguments(self) -> list[str]:
         """Return the arguments that every converter understands."""

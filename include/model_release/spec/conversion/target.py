@@ -168,6 +168,12 @@ class MeasuredSettings(TargetSettings):
     compares: ClassVar[bool] = True
     parity: ParityRules = ParityRules()
 
+    @model_validator(mode="after")
+    def _parity_of_its_precision(self) -> Self:
+        if getattr(self, "precision", None) == "fp16":
+            self.__dict__["parity"] = self.parity.of_half_precision()
+        return self
+
     def converter_arguments(self, uri: Uri) -> list[str]:
         """Return the target's options, the tolerances and the limit on memory."""
         memory = ["--memory-mib", str(self.tools_memory_mib)]
