@@ -142,7 +142,7 @@ def served_signature(config: Mapping[str, Any]) -> ModelSignature:
     It is what clients see, and may differ from the model file's own: a tensor of shape [-1] is served as
     [-1, 1].
 
-    :raises ModelInvalidError: for a tensor that lacks a name, a type that clients know, or its sizes.
+    :raises ModelInvalidError: for a tensor that lacks a name, a type that clients know, or sizes from -1 on.
     """
     require_named(config)
     batch = (-1,) if config.get("max_batch_size") else ()
@@ -154,15 +154,16 @@ def served_signature(config: Mapping[str, Any]) -> ModelSignature:
 
 def _served(tensor: Mapping[str, Any], batch: tuple[int, ...]) -> TensorSpec:
     datatype = str(tensor.get("data_type") or "").removeprefix("TYPE_")
-    dims = tensor.get("dims")
-    if not dims or (datatype != "STRING" and datatype not in DATATYPES):
+    sizes = tuple(int(size) for size in tensor.get("dims") or ())
+    known = datatype == "STRING" or datatype in DATATYPES
+    if not sizes or min(sizes) < -1 or not known:
         raise ModelInvalidError(
             f"the tensor `{tensor['name']}` of config.pbtxt cannot be served",
-            expected="`data_type` and `dims`",
-            found=f"{datatype or 'no type'}, {list(dims or ())}",
+            expected="`data_type` and `dims`, with -1 for a size that varies",
+            found=f"{datatype or 'no type'}, {list(sizes)}",
             remedy="Write both in config.pbtxt.",
         )
-    shape = (*batch, *(int(size) for size in dims))
+    shape = (*batch, *sizes)
     return TensorSpec.model_validate(
         {"name": tensor["name"], "datatype": "BYTES" if datatype == "STRING" else datatype, "shape": shape}
     )

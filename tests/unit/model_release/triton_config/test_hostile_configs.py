@@ -82,9 +82,11 @@ def test_what_nobody_could_address_is_refused_with_its_field(more: str, field: s
         'name: "y" data_type: TYPE_FP32',
         "data_type: TYPE_FP32 dims: 2",
         'name: "y" data_type: 0',
+        'name: "y" data_type: TYPE_FP32 dims: [4, -2]',
+        'name: "y" data_type: TYPE_FP32 dims: -9223372036854775808',
     ],
 )
-def test_a_tensor_without_name_type_or_sizes_has_no_signature(output: str) -> None:
+def test_a_tensor_without_name_type_or_possible_sizes_has_no_signature(output: str) -> None:
     """What a server would tell clients of it is not known."""
     with pytest.raises(ModelInvalidError):
         served_signature(from_pbtxt(f"output {{ {output} }}"))
