@@ -12,8 +12,7 @@ It ends when so many requests were compared or the time is up, and writes `resul
 counts, latencies and the largest differences, of which it keeps the numbers and a digest of the request, nothing
 else of what users sent.
 
-Exit codes: 0 done; 2 wrong usage; 3 it cannot listen there; 75 try again later (S3 does not answer, the port is
-taken); 1 an error in this program.
+Exit codes: 0 done; 2 wrong usage; 3 it cannot listen there; 75 try again later (no S3, a port in use); 1 a fault here.
 """
 
 from __future__ import annotations
