@@ -39,7 +39,7 @@ def has_registry(folder: Path) -> bool:
 
 
 def has_schedule(folder: Path) -> bool:
-    """Tell whether a release file in the folder may have a key `schedule`, as `has_registry` tells it of another."""
+    """Tell whether a release file in the folder may have a key `schedule`, as `has_registry` does of its section."""
     return _some_has(folder, _SCHEDULE)
 
 
