@@ -24,6 +24,11 @@ _BASE = {"name": "m", "platform": "onnxruntime_onnx", "max_batch_size": 8, "inpu
 CONFIGS: tuple[Mapping[str, Any], ...] = (
     {
         **_BASE,
+        "platform": "tensorrt_plan",
+        "instance_group": [{"kind": "KIND_GPU", "profile": ["0"]}],
+    },
+    {
+        **_BASE,
         "dynamic_batching": {
             "preferred_batch_size": [4, 8],
             "max_queue_delay_microseconds": 100,
@@ -37,7 +42,6 @@ CONFIGS: tuple[Mapping[str, Any], ...] = (
                 "kind": "KIND_GPU",
                 "count": 2,
                 "gpus": [0, 1],
-                "profile": ["0"],
                 "rate_limiter": {"resources": [{"name": "r", "count": 1}], "priority": 2},
             }
         ],
