@@ -17,6 +17,7 @@ from include.model_release.gates.validation.intervals import mean_interval, shar
 from include.model_release.gates.validation.other_outputs.alike import as_keys, flat, rows_alike, text
 from include.model_release.gates.validation.scores import Array
 from include.model_release.gates.validation.text_similarity import similarity
+from include.model_release.written_numbers import number
 
 LEAST_ROWS = 8
 _CONFIDENCE = 0.95
@@ -87,7 +88,10 @@ def measure_numbers(stable: Array, candidate: Array, agreement_min: float) -> Me
     size = float(np.median(mine.std(axis=0) / theirs.std(axis=0)))
     shift = float(np.median(np.abs(np.median(mine, axis=0) - np.median(theirs, axis=0)) / theirs.std(axis=0)))
     together, related = _related(theirs, mine)
-    told = f"{together}; the spread is {size:.2g} times stable's, the middle {shift:.2g} of its spreads away"
+    told = (
+        f"{together}; the spread is {number(size, 2)} times stable's, "
+        f"the middle {number(shift, 2)} of its spreads away"
+    )
     most = _SIZE_OF_ONE if one else _SIZE_OF_MANY
     if not related or not 1 / most <= size <= most or shift > (_SHIFT_OF_ONE if one else _SHIFT_OF_MANY):
         return Measured("numbers", "fail", told)

@@ -20,6 +20,7 @@ from include.model_release.gates.validation.other_outputs.alike import (
     rows_alike,
 )
 from include.model_release.gates.validation.scores import Array
+from include.model_release.written_numbers import number
 
 # In stable a relation holds in so many rows, and in the candidate it is lost where it surely does in fewer.
 HOLDS, LOST = 0.98, 0.9
@@ -186,9 +187,8 @@ def _line(target: Pair, source: Pair) -> Iterator[Relation]:
     def rule(values: Array) -> Array:
         return np.asarray(slope * values.reshape(-1).astype(np.float64) + shift)
 
-    words = (
-        f"is {slope:.4g} times `{source.name}`{f' {shift:+.4g}' if abs(shift) > _RESIDUAL * y.std() else ''}"
-    )
+    moved = f" {'+' if shift > 0 else '-'}{number(abs(shift), 4)}" if abs(shift) > _RESIDUAL * y.std() else ""
+    words = f"is {number(slope, 4)} times `{source.name}`{moved}"
     yield from _holds(target, source, words, rule, rule, determines=True)
 
 
