@@ -325,7 +325,6 @@ async def work(
         if is_asked_twice_at_a_cost(request):
             queue.counts["ignored"] += 1
             continue
-        # Other pairs may have to be answered before this one.
         limit_s = report.limit_s(options.request_timeout_s, options.concurrency)
         ours, theirs = await asyncio.gather(stable.ask(request, limit_s), candidate.ask(request, limit_s))
         if report.judged >= options.requests:

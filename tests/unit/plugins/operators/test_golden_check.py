@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from slipway.hooks.live_server import Reply
 from slipway.operators.revalidation import golden_check
+from slipway.operators.revalidation.golden_asking import ask_each
 
 from include.model_release.gates.validation.answers import KeptAnswers
 from include.model_release.gates.validation.golden_set import golden_from_arrays
@@ -65,6 +66,7 @@ def parts_of(server: Server, digits: np.ndarray) -> Any:
         server=server,
         golden=lambda: (golden, {"max_batch_size": 8}),
         is_decoupled=lambda: False,
+        ask_each=lambda rows: ask_each(server, "digits", SIGNATURE, rows),  # type: ignore[arg-type]
         reference=lambda promoted_by: KeptAnswers(X, {"digit": digits}),
     )
 
