@@ -50,7 +50,8 @@ def networks() -> list[Family]:
         _family(
             "sentence-vectors",
             "an encoder whose weights lie in model.onnx.data, tuned further; max_batch_size 7",
-            "source: {format: onnx}\nserving: {max_batch_size: 7}\nvalidation: {kind: vectors}\n",
+            "source: {format: onnx}\nserving: {max_batch_size: 7}\n"
+            "validation: {kind: vectors, output: sentence_vector}\n",
         ),
         _family(
             "wave-forecast",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slipway.cli.linting import lint_file
+from slipway.cli.checking.linting import lint_file
 from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator

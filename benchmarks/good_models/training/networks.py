@@ -308,7 +308,7 @@ def sentence_vectors(folder: Path, version: int) -> None:
     to_onnx(
         network.encoder,
         {"input_ids": tokens[:2], "attention_mask": mask[:2]},
-        ["embedding"],
+        ["sentence_vector"],
         folder / "model.onnx",
         weights_beside=True,
         input_ids=shape,

@@ -11,6 +11,7 @@ from benchmarks.figure import MeasureError
 from benchmarks.good_models import suite
 from benchmarks.good_models.families import chosen, families
 from benchmarks.good_models.family import Family, Landed
+from benchmarks.good_models.release import GATES, Release
 from include.model_release.spec.release_file import parse_release_spec
 
 _NAMES = ["forest", "network"]
@@ -85,3 +86,8 @@ def test_a_family_is_given_its_name() -> None:
     """The release file names the model, as `slipway lint` asks."""
     family = Family("x", "", "\nsource: {format: onnx}\n", lambda folder, version: Landed({}, {}))
     assert family.text() == "model: x\nsource: {format: onnx}\n"
+
+
+def test_a_release_has_a_step_for_every_gate() -> None:
+    """No gate of the list is left out of a release."""
+    assert all(callable(getattr(Release, f"_{name}")) for name in GATES)
