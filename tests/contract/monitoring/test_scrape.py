@@ -21,7 +21,7 @@ from tests.support.store.connections import aws_connection
 from tests.support.waiting import wait_until
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0"}
 KNOWN = {family.name for family in FAMILIES}

@@ -19,7 +19,7 @@ from tests.support.http_server import QuietHandler, http_server
 from tests.support.monitoring.manifests import FOLDER
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SECRET = "/api/v1/namespaces/monitoring/secrets/slipway-metrics-token"
 

@@ -26,7 +26,7 @@ from tests.support.serving.broken_repositories import (
 from tests.support.serving.ensembles import ensemble_files, write_files
 from tests.support.serving.triton_install import triton_install
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 ROWS = np.ones((4, 2), np.float32)
 

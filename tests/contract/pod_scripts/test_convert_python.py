@@ -16,7 +16,7 @@ from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_
 from tests.support.serving.broken_repositories import BAD_MODELS, bad_model
 from tests.support.serving.ensembles import PROGRAM, python_files
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 ROWS = np.ones((4, 2), np.float32)
 

@@ -12,7 +12,7 @@ from include.model_release.gates.validation.scoring.returned import read_returne
 from tests.support.pods.scoring import EXAMPLE, ROWS, Scorer
 from tests.support.pods.support import ObjectStore, Pod
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from include.model_release.tensors import ModelSignature
 from tests.support.pods.support import ObjectStore, Pod, npz
 from tests.support.serving.text_model import text_model_files
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("root", ["/mnt/models", "/srv/llm"])

@@ -10,7 +10,7 @@ import pytest
 from tests.support.pods.smoke_models import WARMUP, put_model
 from tests.support.pods.support import ObjectStore, Pod
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def smoke(

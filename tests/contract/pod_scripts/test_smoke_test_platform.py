@@ -14,7 +14,7 @@ from tests.support.pods.smoke_models import put_model
 from tests.support.pods.support import ObjectStore, Pod
 from tests.support.serving.triton_install import triton_install
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @dataclass

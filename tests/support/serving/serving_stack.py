@@ -52,7 +52,7 @@ class ServingStack:
 
     async def reach(self, goal: Goal) -> Reconciliation:
         """Drive the InferenceService to a goal."""
-        return await asyncio.to_thread(reconcile, self.hook, goal, timeout_s=60)
+        return await asyncio.to_thread(reconcile, self.hook, goal, timeout_s=150)
 
     def patch(self, spec: dict[str, Any]) -> None:
         """Patch the spec as somebody would who does not look."""

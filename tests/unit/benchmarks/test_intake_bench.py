@@ -30,7 +30,7 @@ def test_pages_add_up_to_what_lies_below(names: list[str], prefix: str, delimite
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_requests_of_a_sweep_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figure counts the requests of a sweep, and tells its seconds and what an event costs."""
     for name, value in (("MODELS", 4), ("VERSIONS", 3), ("EVENTS", 5)):

@@ -11,7 +11,7 @@ from benchmarks.figure import Figure, MeasureError
 from benchmarks.publishing import measure as publishing
 from tests.support.examples import nightly
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PEERS = ("s5cmd", "aws")
 

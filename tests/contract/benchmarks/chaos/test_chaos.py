@@ -10,7 +10,7 @@ from benchmarks.chaos.plan import RECORDS, SERVICES, Fault, Plan, draw
 from benchmarks.chaos.report import describe
 from tests.support.examples import nightly
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 LOST_AT_THE_FIRST_PERCENT = Fault("lost_after_write", resource=SERVICES, nth=1)
 LOST = Plan(seed=0, error_percent=100.0, faults=(LOST_AT_THE_FIRST_PERCENT,), back_after_s=0.1)

@@ -9,7 +9,7 @@ from include.model_release.errors import ClusterUnavailableError, UserError
 from tests.support.fleet.servers import FACTORS, POLICY, TritonFleet
 from tests.support.fleet.steps import document, on_all
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, store: ModelStoreHook) -> None:

@@ -21,7 +21,7 @@ from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, digest
 from tests.support.fleet.steps import before, document, on_all, stopping_at
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_one_that_hangs_takes_all_back(

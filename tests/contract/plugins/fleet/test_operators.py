@@ -44,7 +44,7 @@ from tests.support.store.connections import CREDENTIALS
 from tests.support.store.publication import Publication
 from tests.support.triton_hook.servers import typed_connection
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 FLEET_FILE = """
 fleet: edge

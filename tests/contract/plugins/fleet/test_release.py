@@ -27,7 +27,7 @@ from include.model_release.triton_config.build import pin_versions
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
 from tests.support.fleet.steps import ALL, document, on_all
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_all_servers_get_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:

@@ -20,7 +20,7 @@ from include.model_release.fleet.document import FleetDocument
 from tests.support.fleet.servers import MODEL, TritonFleet
 from tests.support.fleet.steps import before, document, on_all
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 TAKEN_OVER = "written by another process"
 # On the last server its files are another model.

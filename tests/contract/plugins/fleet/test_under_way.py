@@ -19,7 +19,7 @@ from tests.support.fleet.servers import POLICY, digest
 from tests.support.triton_hook.servers import running_triton, typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest, write_slow_model
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 UNDER_WAY_S = 16.0
 

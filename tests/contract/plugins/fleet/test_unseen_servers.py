@@ -18,7 +18,7 @@ from include.model_release.fleet.document import FleetDocument
 from tests.support.fleet.servers import MODEL, TritonFleet
 from tests.support.fleet.steps import ALL, document, on_all, stopping_at
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 class Unlisted:

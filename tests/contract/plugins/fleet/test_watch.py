@@ -21,7 +21,7 @@ from include.model_release.fleet.document import FleetDocument
 from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
 from tests.support.fleet.steps import stopping_at
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 FLEET_FILE = f"""
 fleet: pair

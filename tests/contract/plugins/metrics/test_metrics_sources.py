@@ -17,7 +17,7 @@ from tests.support.monitoring.served_revisions import CANDIDATE, STABLE, ServedR
 from tests.support.serving.clients import ask_http
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 REVISIONS = (STABLE, CANDIDATE)
 WINDOW_S = 20.0

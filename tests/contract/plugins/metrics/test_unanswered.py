@@ -23,7 +23,7 @@ from include.sandbox.services.routing import Backend, Ingress, Routing
 from tests.support.monitoring.prometheus import Process, StartPrometheus
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 ANSWERS, NOBODY, FULL = "answers-00001", "nobody-00001", "full-00001"
 LIMIT_S = 2.0

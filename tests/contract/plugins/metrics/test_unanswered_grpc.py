@@ -17,7 +17,7 @@ from include.sandbox.services.router import Router, envoy_argv
 from include.sandbox.services.routing import Backend, Ingress, Routing
 from tests.support.monitoring.prometheus import Process
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 SERVED, NOBODY = "served-00001", "nobody-00001"
 LIMIT_S = 1.0

@@ -26,7 +26,7 @@ from tests.support.release.pod_steps import first_event, pod_cluster, task_conte
 from tests.support.serving.tables import DOUBLE, running_tables
 from tests.support.store.connections import triton_connection
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 MANIFEST_SHA256 = "7" * 64
 # No server answers within a microsecond, neither of the two versions; how much slower one is does not matter.
 MISSED_BY_BOTH = (

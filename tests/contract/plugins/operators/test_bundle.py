@@ -19,7 +19,7 @@ from tests.support.release.ensemble_release import ENSEMBLE, ROLLOUT, ROWS, land
 from tests.support.release.release_steps import CONTEXT, Release
 from tests.support.serving.ensembles import ensemble_files, python_files
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PYTHON = f"model: scale\nsource: {{format: python}}\nconversion: {{target: python}}\n{ROLLOUT}"
 

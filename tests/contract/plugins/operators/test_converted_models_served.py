@@ -31,7 +31,7 @@ from tests.support.serving.converted_models import CASES, QUEUE_DELAY_S, Case, T
 from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 Arrays = dict[str, NDArray[Any]]
 # Another case has the same precision, or a release of tests/e2e converts and serves it.

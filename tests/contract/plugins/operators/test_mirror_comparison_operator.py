@@ -27,7 +27,7 @@ from tests.support.release.pod_steps import first_event, pod_cluster, task_conte
 from tests.support.serving.clients import body_of
 from tests.support.serving.tables import DOUBLE, FAILING, OTHER, running_tables
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 MANIFEST_SHA256 = "5" * 64
 
 

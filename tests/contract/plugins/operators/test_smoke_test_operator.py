@@ -21,7 +21,7 @@ from tests.support.pods.smoke_models import WARMUP, published
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context
 from tests.support.serving.triton_install import triton_install
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

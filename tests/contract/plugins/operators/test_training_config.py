@@ -27,7 +27,7 @@ from tests.support.serving.models import table_model
 from tests.support.serving.triton_install import triton_install
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 CONTEXT: Any = {}
 TABLE = "model: table\nsource: {format: onnx}\n"

@@ -27,7 +27,7 @@ from tests.support.serving.triton_install import triton_install
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 STORAGE_CONTAINER = POD_SCRIPTS.parent / "manifests" / "verify" / "cluster-storage-container.yaml"
 

@@ -23,7 +23,7 @@ from include.model_release.spec.release_file import (
     TextValidation,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 VALIDATION = ClassificationValidation(accuracy_min=0.75, agreement_min=0.75)
 

@@ -14,7 +14,7 @@ from tests.support.examples import nightly
 from tests.support.pods.verified_download import Initializer, own_s3, put_version
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ from tests.support.release.release_steps import load_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of
 from tests.support.store.signing_keys import key_of, pem
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = f"models/{MODEL}/1/"
 PROGRAM = f"{ROOT}repository/{MODEL}/1/model.py"

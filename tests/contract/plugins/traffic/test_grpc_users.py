@@ -28,7 +28,7 @@ from tests.support.serving.clients import ask_grpc, ask_http, grpc_client
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 MODES = pytest.mark.parametrize("mode", ["Knative", "Standard"])
 FILE = "model: table\nsource: {format: onnx}\nrollout: {namespace: models, protocol: PROTOCOL}\n"

@@ -22,7 +22,7 @@ from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import ServingStack, manifest
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 REQUESTS = 60
 ALIVE, DEAD = {"ingress_lag_s": 1.5, "scale_down_grace_s": 60.0}, {"ingress_lag_s": None}

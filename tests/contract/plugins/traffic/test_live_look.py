@@ -20,7 +20,7 @@ from tests.support.serving.edited_server import BY_HAND, edit_configuration
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 SPEC = parse_release_spec("model: table\nsource: {format: onnx}\nrollout: {namespace: models}\n", "a file")
 

@@ -22,7 +22,7 @@ from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import ServingStack, manifest
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 SHOW = ShowCandidate(BETTER, release_id="table-2", version=2)
 MODES = pytest.mark.parametrize("mode", ["Knative", "Standard"])

@@ -25,7 +25,7 @@ from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, BROKEN, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 STABLE = backend_name(NAME, "")
 CANDIDATE = backend_name(NAME, predictor_name(BETTER))

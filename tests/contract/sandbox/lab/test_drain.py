@@ -11,7 +11,7 @@ from benchmarks.live.session import live_model
 from include.model_release.rollout.next_action import StartCanary
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DRAIN_S = 4
 NOBODY = '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'

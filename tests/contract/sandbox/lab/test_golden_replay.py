@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from benchmarks.live.canary import LabModel
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 RELEASE_FILE = """
 model: moody

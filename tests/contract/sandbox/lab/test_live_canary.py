@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from benchmarks.live.canary import LabModel
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 RATE_RPS = 100.0
 

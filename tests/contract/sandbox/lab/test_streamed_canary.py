@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from benchmarks.live.canary import LabModel
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MODEL = "moody"
 RELEASE_FILE = """

@@ -18,7 +18,7 @@ from include.model_release.errors import LoadRefusedError
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def _value(name: str, *shape: int | str) -> onnx.ValueInfoProto:

@@ -23,7 +23,7 @@ from tests.support.serving.kserve_cluster import FIRST, KIND, NAME, NAMESPACE, S
 from tests.support.serving.models import table_model
 from tests.support.serving.published import BETTER, BROKEN, GOOD
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 
 async def test_first_deploy_answers_over_both_protocols(cluster: Cluster) -> None:

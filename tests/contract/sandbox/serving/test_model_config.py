@@ -21,7 +21,7 @@ from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 _ECHO = """
 import json

@@ -19,7 +19,7 @@ from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import write_repository
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 ODD = 'it\'s "so" $HOME (a); & b | `c` * ß 模型'
 

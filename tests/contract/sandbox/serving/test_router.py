@@ -31,7 +31,7 @@ from tests.support.serving.envoy import Envoy
 from tests.support.serving.models import table_model, write_repository
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 TAG_HOST = "latest-table-predictor.models.sandbox.test"
 OLD, NEW = "table-predictor-00001", "table-predictor-00002"

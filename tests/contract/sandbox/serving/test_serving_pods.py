@@ -13,7 +13,7 @@ from tests.support.serving.clients import HOST
 from tests.support.serving.kserve_cluster import FIRST, NAMESPACE, SECOND, Cluster
 from tests.support.serving.published import BETTER, GOOD
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 
 def streams(cluster: Cluster, count: int = 4) -> OpenStreams:

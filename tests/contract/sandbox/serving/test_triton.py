@@ -21,7 +21,7 @@ from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import table_model, write_repository
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from tests.support.triton_hook.slow_model import SlowRequest
 from tests.support.triton_hook.table import CONTEXT
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 # --- wait until ready ---

@@ -20,7 +20,7 @@ from tests.support.triton_hook.servers import typed_connection, unload_all
 from tests.support.triton_hook.table import ROW
 from tests.support.triton_hook.tls_proxy import HEADERS, TOKEN, tls_proxy
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 PROTOCOLS = ["http", "grpc"]
 

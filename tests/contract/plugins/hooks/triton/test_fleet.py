@@ -26,7 +26,7 @@ from tests.support.stalled.stopping import stop
 from tests.support.triton_hook.servers import running_triton, typed_connection
 from tests.support.triton_hook.table import ROW
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 CONN_IDS = ["fleet_0", "fleet_1", "fleet_2"]
 

@@ -20,7 +20,7 @@ from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.table import CONTEXT, ROW
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 # --- the operators ---

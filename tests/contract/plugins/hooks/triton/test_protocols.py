@@ -24,7 +24,7 @@ from tests.support.serving.models import table_model
 from tests.support.triton_hook.table import CONTEXT, ROW, UNKNOWN_ROW
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_health_and_metadata_of_the_server(either: TritonHook) -> None:

@@ -29,7 +29,7 @@ from tests.support.triton_hook.servers import running_triton, typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest
 from tests.support.triton_hook.table import CONTEXT, ROW
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 LIMIT_S = 1.0
 # How much later than its limit a call may end on a busy machine.

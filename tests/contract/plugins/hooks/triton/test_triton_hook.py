@@ -12,7 +12,7 @@ from include.model_release.errors import LoadRefusedError, ModelInvalidError
 from include.model_release.triton_config.build import pin_versions
 from tests.support.triton_hook.table import ROW, UNKNOWN_ROW
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_load_serves_exactly_the_pinned_version(hook: TritonHook, config: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from tests.support.http_server import QuietHandler, http_server, in_thread
 from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.table import ROW
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 # --- servers that misbehave ---

@@ -22,7 +22,7 @@ from tests.support.pods.onnx_models import model_of
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context
 from tests.support.release.staged_answers import Release, stages_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 EXAMPLE = Path(__file__).parents[5] / "examples" / "custom_scorer"
 ROWS, WINDOW = 80, 16

@@ -13,7 +13,7 @@ from include.model_release.errors import SignatureRefusedError, ValidationRefuse
 from tests.support.release.regressor import linear_model, rent
 from tests.support.release.staged_answers import RENT, Release, stages_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 # --- regression ---

@@ -14,7 +14,7 @@ from slipway.hooks.triton import TritonHook
 from include.model_release.errors import ValidationRefusedError
 from tests.support.release.staged_answers import Release
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 _VOICE = """
 model: voice

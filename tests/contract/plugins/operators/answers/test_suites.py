@@ -26,7 +26,7 @@ SLOW = json.dumps(
     }
 )
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_the_release_files_suites_are_run_and_kept(store: ModelStoreHook, hook: TritonHook) -> None:

@@ -30,7 +30,7 @@ from tests.support.release.staged_answers import (
 )
 from tests.support.serving.text_model import text_ensemble_files, text_model_files
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_text_model_is_loaded_asked_by_stream_and_compared(

@@ -18,7 +18,7 @@ from slipway.operators.validate import ValidateModelOperator
 
 from tests.support.release.release_steps import CONTEXT, Release, staging_server
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 ROWS, WIDTH = 200, 4
 RELEASE = """

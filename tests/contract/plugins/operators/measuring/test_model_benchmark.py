@@ -21,7 +21,7 @@ from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import pod_cluster, task_context
 from tests.support.tuning.published import MODEL, publish_table
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 RELEASE_FILE = f"""\
 model: {MODEL}
 source: {{format: onnx}}

@@ -24,7 +24,7 @@ from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.services.triton import TritonServer
 from tests.support.release.revalidation_run import MODEL, RELEASE_FILE
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def parts(store: ModelStoreHook, port: int) -> GoldenParts:

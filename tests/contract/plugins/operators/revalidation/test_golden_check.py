@@ -12,7 +12,7 @@ from slipway.operators.revalidation.golden_check import _judged
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.spec.release_file import parse_release_spec
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 SPEC = parse_release_spec(
     "model: finder\nsource: {format: onnx}\nvalidation: {kind: ranking, output: scores}\n", "finder.yaml"
 )

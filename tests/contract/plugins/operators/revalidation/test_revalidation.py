@@ -26,7 +26,7 @@ from tests.support.release.revalidation_run import (
     served_config,
 )
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 MANIFEST = "models/rent/1/manifest.json"
 MODEL_FILE = "models/rent/1/repository/rent/1/model.onnx"

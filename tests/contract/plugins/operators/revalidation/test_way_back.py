@@ -14,7 +14,7 @@ from include.model_release.operations.rejection import rejected_by
 from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.release.revalidation_run import LiveService, RevalidationRun, promoted, publish
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 OF_LIVE = "models/rent/2/repository/rent/2/model.onnx"
 

@@ -21,7 +21,7 @@ from tests.support.serving.ensembles import ensemble_files
 from tests.support.serving.envoy import running_envoy
 from tests.support.serving.kserve_cluster import FIRST, NAME, NAMESPACE, SECOND, Cluster
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.asyncio]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio]
 
 # Any mixture of the two versions' members would answer with 5 or 6.
 OLD, NEW = {"scale": 1.0, "lookup": 2.0}, {"scale": 3.0, "lookup": 5.0}

@@ -23,7 +23,7 @@ from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import pod_cluster, task_context
 from tests.support.tuning.published import CONFIG, MODEL, publish_table
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 RUN = "manual-1"
 PREFIX = f"models/{MODEL}/1/evidence/tuning-{RUN}/"
 # Three settings in all: Triton's defaults, the present one, whose requests wait for others, and one without a wait.

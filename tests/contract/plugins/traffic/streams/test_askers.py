@@ -23,7 +23,7 @@ from tests.support.serving.stream_model import stream_model_files
 from tests.support.serving.text_model import text_model_files
 from tests.support.serving.triton_install import triton_install
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 X = (TensorSpec(name="x", datatype="FP32", shape=(1,)),)
 ROW = {"x": np.array([3.0], np.float32)}
