@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from include.model_release.errors import CanaryRefusedError, SpecError, TimedOutError, TransientError
+from include.model_release.errors import SpecError, TimedOutError, TransientError, UserError
 from include.model_release.rollout.fields import FIELD_MANAGER
 from include.model_release.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
 from tests.support.conformance.kubelet import Fate
@@ -62,11 +62,11 @@ def test_a_canary_whose_weight_never_comes_times_out_and_is_taken_back(standard:
 
 
 def test_a_candidate_that_crashes_is_taken_back(standard: Rollouts) -> None:
-    """KServe says nothing of a canary that does not come up, its pods do: it is refused, and the rollback is clean."""
+    """KServe is silent about a canary that does not come up, its pods are not; the rollback leaves nothing of it."""
     standard.first(1)
     crashing = own_version(standard, 2)
     standard.cluster.fates.of_version(crashing, Fate.CRASHES)
-    with pytest.raises(CanaryRefusedError, match="does not come up"):
+    with pytest.raises(UserError, match="does not come up: the init container storage-initializer"):
         standard.bring(StartCanary(crashing, 20, version=2))
     assert isinstance(standard.bring(RollBack(uri(1), crashing)).action, Done)
     assert backends(standard) == {STABLE}

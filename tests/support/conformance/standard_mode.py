@@ -71,7 +71,7 @@ def weight_asked_for(rollouts: Rollouts) -> int | None:
 def predictor_is_ready(rollouts: Rollouts) -> bool:
     """Return whether KServe says so of the stable version."""
     conditions = rollouts.service()["status"]["conditions"]
-    return {one["type"]: one["status"] for one in conditions}["PredictorReady"] == "True"
+    return bool({one["type"]: one["status"] for one in conditions}["PredictorReady"] == "True")
 
 
 def writers_of(route: Object) -> set[str]:
