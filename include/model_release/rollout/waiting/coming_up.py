@@ -63,6 +63,8 @@ class ComingUp:
     def judged(self, action: Action, goal: Goal, observed: Observed | None, now_s: float) -> Action:
         """Return what follows from an observation, once its pods, or those that were seen last, have been heard."""
         is_back = isinstance(goal, RollBack)
+        if observed is not None and isinstance(action, Impossible) and action.kind == "load_failed":
+            return self._blamed_by_pods(action, goal, observed, now_s)
         if observed is None or not isinstance(action, Wait) or not _is_for_pods(action, goal):
             self._seen = _Seen()
             return action
@@ -82,6 +84,18 @@ class ComingUp:
             return _given_up(trouble)
         reason = f"{action.reason.rstrip()} {_sentence(trouble.told)}"
         return replace(action, reason=reason, failure=action.failure or trouble.told)
+
+    def _blamed_by_pods(self, failed: Impossible, goal: Goal, observed: Observed, now_s: float) -> Impossible:
+        """Return a failure that the status tells, with what the pods show: the status says that a container ended, and
+        not whether another version would end there, too. Which of the two is read first makes no difference.
+        """
+        if observed.pods is not None:
+            self._look_at(_awaited(goal, observed), now_s)
+        trouble = self._seen.trouble
+        if trouble is None or trouble.blames != "setup" or self._seen.any_is_ready:
+            return failed
+        reason = f"{failed.reason} {_sentence(trouble.told)}"
+        return replace(failed, reason=reason, kind="setup_failed", remedy=trouble.remedy)
 
     def at_the_end(self, goal: Goal) -> Impossible | None:
         """Return how a wait for which there is no more time ends, where the version itself is at fault; else None."""

@@ -229,3 +229,21 @@ def test_pods_are_looked_at_every_two_seconds_once_a_wait_lasts(knative: Observe
         one.next(Saw(replace(knative, pods=() if step.pods else None)), tenth / 10)
         step = one.next(Waited(), (tenth + 1) / 10)
     assert looks == [10, 30, 50]
+
+
+@pytest.mark.parametrize(
+    ("shown", "error"),
+    [
+        (pod(init=(crashed(1) | {"name": "storage-initializer"},), uri=V3), UserError),
+        (pod(crashed(1, said="unable to find backend"), uri=V3), CanaryRefusedError),
+    ],
+    ids=["storage initializer", "server"],
+)
+def test_a_failure_that_the_status_tells_is_blamed_on_what_the_pods_show(
+    knative: Observed, shown: dict[str, Any], error: type[Exception]
+) -> None:
+    """Knative's status names a container that ended, whichever it is: only a server's end is the version's fault."""
+    failed = replace(knative, failure="RevisionFailed: Container failed with: exit status 1")
+    over = reconciler(StartCanary(V3, 5)).next(Saw(replace(failed, pods=starting_pods((shown,)))), 0.0)
+    assert isinstance(over, GiveUp)
+    assert isinstance(over.error, error)
