@@ -16,6 +16,7 @@ from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
 from tests.support.triton_hook.table import CONTEXT
 
+_READY_LIMIT_S = 120
 ENSEMBLE = """
 name: "wrapped"
 platform: "ensemble"
@@ -46,10 +47,18 @@ def running_triton(repository: Path, log: Path, ports: TritonPorts | None = None
     )
     server.start()
     try:
-        server.wait_ready(30)
+        server.wait_ready(_READY_LIMIT_S)
         yield server
     finally:
         server.stop()
+
+
+def alive(server: TritonServer) -> TritonServer:
+    """Return the server, started anew where it has died: each test that stops it asks a server that lives."""
+    if server.process is None or server.process.poll() is not None:
+        server.start()
+        server.wait_ready(_READY_LIMIT_S)
+    return server
 
 
 def typed_connection(port: int, *, token: str = "", host: str = LOOPBACK, **extra: Any) -> str:

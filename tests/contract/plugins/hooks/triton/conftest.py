@@ -13,7 +13,13 @@ from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.store.connections import triton_connection
-from tests.support.triton_hook.servers import running_triton, typed_connection, unload_all, write_wrapping
+from tests.support.triton_hook.servers import (
+    alive,
+    running_triton,
+    typed_connection,
+    unload_all,
+    write_wrapping,
+)
 from tests.support.triton_hook.slow_model import write_slow_model
 
 
@@ -37,7 +43,8 @@ def triton(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture
 def hook(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonHook]:
     """The hook on the running server, on which nothing is loaded before or after."""
-    connection = triton_connection(triton.ports.http, triton.ports.grpc)
+    ports = alive(triton).ports
+    connection = triton_connection(ports.http, ports.grpc)
     monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", connection)
     hook = TritonHook(timeout_s=30)
     yield hook
@@ -49,7 +56,8 @@ def either(
     request: pytest.FixtureRequest, triton: TritonServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TritonHook]:
     """The hook over one protocol alone: HTTP, then gRPC; the connection is of the type `triton`."""
-    port = triton.ports.http if request.param == "http" else triton.ports.grpc
+    ports = alive(triton).ports
+    port = ports.http if request.param == "http" else ports.grpc
     monkeypatch.setenv("AIRFLOW_CONN_EITHER", typed_connection(port, protocol=request.param))
     hook = TritonHook("either", timeout_s=30)
     yield hook
