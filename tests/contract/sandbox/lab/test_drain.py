@@ -14,6 +14,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DRAIN_S = 4
+# A client on a busy machine notes an answer so much later than it was given. Pods that are not gone answer for longer.
+READ_LATE_S = 1.0
 NOBODY = '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
 
 
@@ -53,7 +55,7 @@ def test_without_metrics_it_goes_by_time_and_by_pods_and_says_so(
             )
         assert (told.drained, told.open_requests, told.requests_after_weight_0) == ("pods_ended", None, None)
         assert revision == candidate
-        assert streams.answered(candidate, since=said) == 0
+        assert streams.answered(candidate, since=said + READ_LATE_S) == 0
         assert {one.revision for one in streams.ends} <= {candidate, None}
 
 
