@@ -107,7 +107,7 @@ def test_bad_message_is_ignored_with_a_reason(digits: DigitsStory, message: str)
     """What is malformed, or about something else, is named in the log, and the version beside it is released."""
     reasons = {
         "text": "text that is not JSON",
-        "another shape": "no list `Records`",
+        "another shape": "an object without `Records`",
         "another object": "announces no model version",
     }
     assert reasons[message] in digits.intake_log

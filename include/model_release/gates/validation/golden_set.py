@@ -149,6 +149,7 @@ def golden_from_arrays(
     :raises GoldenSetError: names every column that is missing, unknown or of the wrong shape or type.
     """
     wanted = {tensor.name: tensor for tensor in signature.inputs}
+    arrays = {name: _as_column(values, wanted.get(name)) for name, values in arrays.items()}
     said, beside = dict(row_axis or {}), {label, *([group] if group else []), *slices}
     needed = {*wanted, *beside} - (set(optional) - beside) - ({label} if kind in OPTIONAL_LABELS else set())
     problems = [f"`{name}` is missing" for name in sorted(needed - arrays.keys())]
@@ -200,6 +201,15 @@ def golden_from_arrays(
         {one.name: one.shape for one in (*signature.inputs, *signature.outputs)},
         {name: arrays[name] for name in slices},
     )
+
+
+def _as_column(values: Array, tensor: TensorSpec | None) -> Array:
+    """Return [rows] as [rows, 1] where the server takes that: Triton has no batches of tensors without a dimension.
+
+    A model's own [rows] is served with one dimension more.
+    """
+    is_column = tensor is not None and len(tensor.shape) == 2 and tensor.shape[1] == 1
+    return values[:, np.newaxis] if is_column and values.ndim == 1 else values
 
 
 def _request_sizes(given: Mapping[str, TensorSpec], axes: Mapping[str, RowAxis]) -> set[int]:

@@ -16,7 +16,7 @@ from slipway.cli.plain import plain
 
 WORKFLOWS = (
     *("canary_pause", "finding_close", "fleet_release", "fleet_watch", "model_benchmark", "model_intake"),
-    *("model_release", "scheduled_measurements", "slipway_settings"),
+    *("model_release", "scheduled_measurements"),
     *("model_revalidation", "model_rollback", "model_tuning", "notification_delivery", "registry_sync"),
     *("release_freeze", "repository_gc", "version_pin", "version_rejection"),
 )

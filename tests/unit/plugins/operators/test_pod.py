@@ -15,6 +15,7 @@ from kubernetes.client import (
     V1Pod,
     V1PodStatus,
 )
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
@@ -55,6 +56,12 @@ _GPU_POD: dict[str, Any] = {
     "scratch_size": "300Gi",
     "secret_env": {"HF_TOKEN": {"secret": "hub", "key": "token"}},
 }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training leaves no configuration."""
+    monkeypatch.setattr(ModelStoreHook, "read", lambda *_, **__: None)
 
 
 def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC, **arguments: Any) -> dict[str, Any]:

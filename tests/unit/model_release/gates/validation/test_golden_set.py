@@ -219,3 +219,11 @@ def test_a_set_without_labels_is_for_kinds_that_can_be_compared() -> None:
     assert (golden.rows, golden.has_labels) == (5, False)
     with pytest.raises(GoldenSetError, match="`label` is missing"):
         golden_from_arrays(arrays, _VOICE, "label")
+
+
+def test_a_text_for_each_row_is_a_column() -> None:
+    """Triton serves a model's own [rows] as [rows, 1], and the golden set is as its training wrote it."""
+    arrays = _arrays() | {"text": np.asarray(["a", "b", "c", "d", "e", "f"])}
+    golden = golden_from_arrays(arrays, _SIGNATURE, "label")
+    assert golden.inputs["text"].shape == (6, 1)
+    assert golden.inputs["text"][1, 0] == b"b"
