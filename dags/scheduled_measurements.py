@@ -15,7 +15,7 @@ from datetime import timedelta
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import dag
 from slipway.dag_header import cron, has_schedule, header, releases_dir
-from slipway.operators.measuring.due import ListDueRunsOperator
+from slipway.operators.measuring.due import ListDueRunsOperator, Part
 
 FOLDER = releases_dir()
 
@@ -36,34 +36,26 @@ FOLDER = releases_dir()
 )
 def scheduled_measurements() -> None:
     """List what is due, and start it."""
-    list_benchmarks = ListDueRunsOperator(
-        task_id="list_benchmarks",
+    start_due("benchmark", starts="model_benchmark")
+    start_due("tuning", starts="model_tuning")
+
+
+def start_due(part: Part, starts: str) -> None:
+    """Add the two tasks for one section of the release files: what is due, and a run of `starts` for each."""
+    due = ListDueRunsOperator(
+        task_id=f"list_{part}s",
         releases_dir=str(FOLDER),
-        part="benchmark",
-        starts="model_benchmark",
-        doc_md="The benchmarks that are due and not started.",
+        part=part,
+        starts=starts,
+        doc_md=f"The {part}s that are due and not started.",
     )
     TriggerDagRunOperator.partial(
-        task_id="start_benchmark",
-        trigger_dag_id="model_benchmark",
+        task_id=f"start_{part}",
+        trigger_dag_id=starts,
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",
-        doc_md="One run of `model_benchmark` for each.",
-    ).expand_kwargs(list_benchmarks.output)
-    list_tunings = ListDueRunsOperator(
-        task_id="list_tunings",
-        releases_dir=str(FOLDER),
-        part="tuning",
-        starts="model_tuning",
-        doc_md="The tunings that are due and not started.",
-    )
-    TriggerDagRunOperator.partial(
-        task_id="start_tuning",
-        trigger_dag_id="model_tuning",
-        skip_when_already_exists=True,
-        map_index_template="{{ task.trigger_run_id }}",
-        doc_md="One run of `model_tuning` for each.",
-    ).expand_kwargs(list_tunings.output)
+        doc_md=f"One run of `{starts}` for each.",
+    ).expand_kwargs(due.output)
 
 
 scheduled_measurements()
