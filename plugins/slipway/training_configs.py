@@ -41,3 +41,13 @@ def training_configs(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> 
         body = store.require(entry.key, remedy="let training write it, as a new version")
         found[folder or spec.model] = from_pbtxt(body, store.uri(entry.key))
     return found
+
+
+def config_beside_model(store: ModelStoreHook, incoming_prefix: str) -> Config | None:
+    """The config.pbtxt that training may leave beside a model of one file; None where it left none.
+
+    :raises ModelInvalidError: it is no configuration.
+    """
+    key = incoming_prefix + CONFIG_FILE
+    text = store.read(key)
+    return None if text is None else from_pbtxt(text, store.uri(key))

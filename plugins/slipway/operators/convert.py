@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.bucket_layout import CONFIG_FILE
 from include.model_release.errors import (
     GateRefusedError,
     InputMissingError,
@@ -28,13 +27,13 @@ from include.model_release.publishing.variants import (
 )
 from include.model_release.spec.conversion.target import Places
 from include.model_release.triton_config.build import max_batch_size_of
-from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.model_release.triton_config.ragged import batch_tensors_arguments
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.pods.description import ReleasePod
 from slipway.registry.reuse import already_published
 from slipway.release_run import ReleaseRun
+from slipway.training_configs import config_beside_model
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -87,11 +86,9 @@ class ConvertModelOperator(ReleasePodOperator):
         release_run = self.release_run
         if release_run.spec.source.format != "onnx":
             return ()
-        key = release_run.incoming_prefix + CONFIG_FILE
-        text = self.store.read(key)
-        if text is None:
+        config = config_beside_model(self.store, release_run.incoming_prefix)
+        if config is None:
             return ()
-        config = from_pbtxt(text, self.store.uri(key))
         return batch_tensors_arguments(config, max_batch_size_of(release_run.spec.serving, config))
 
     def conclude(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:

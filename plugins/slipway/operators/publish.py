@@ -44,6 +44,7 @@ from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.registry.reuse import recipe_for, require_published
 from slipway.registry.signing import sign
 from slipway.release_run import ReleaseRun
+from slipway.training_configs import config_beside_model
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -201,7 +202,7 @@ class PublishModelOperator(ReleaseOperator):
             release_run.spec,
             converted.signature,
             release_run.version,
-            base=configs.get(model) or self._config_of_training(release_run),
+            base=configs.get(model) or config_beside_model(self.store, release_run.incoming_prefix),
             profiles=converted.profiles,
             golden=golden,
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
@@ -250,12 +251,6 @@ class PublishModelOperator(ReleaseOperator):
                     )
                 found[path] = StoredSource(key)
         return found
-
-    def _config_of_training(self, release_run: ReleaseRun) -> Config | None:
-        """The config.pbtxt that training may leave beside a model of one file."""
-        key = release_run.incoming_prefix + CONFIG_FILE
-        text = self.store.read(key)
-        return None if text is None else from_pbtxt(text, self.store.uri(key))
 
     def _golden(self, release_run: ReleaseRun) -> dict[str, Any]:
         """The golden set's arrays."""
