@@ -21,13 +21,13 @@ SEED ?=
 BASE ?=
 VENV := .venv
 BIN := $(VENV)/bin
-SANDBOX := $(BIN)/python -m include.sandbox
+SANDBOX := $(BIN)/python -m slipway_sandbox
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
 TEST_LANES := unit dags browser contract measures e2e
 COMMA := ,
 
-export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
+export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -42,7 +42,7 @@ help: ## Show this list
 
 $(VENV)/slipway.stamp: requirements-dev.txt pyproject.toml
 	@command -v python3 >/dev/null || { echo 'No python3 on PATH: install Python 3.11 or 3.12.'; exit 1; }
-	@$(or $(PYTHON),python3) -m include.sandbox.host.bootstrap $(if $(PYTHON),--python $(PYTHON))
+	@$(or $(PYTHON),python3) -m slipway_sandbox.host.bootstrap $(if $(PYTHON),--python $(PYTHON))
 
 setup: $(VENV)/slipway.stamp ## Everything that is needed, once: environment, pod environments, Triton, database
 	@$(SANDBOX) setup

@@ -38,7 +38,7 @@ def _parse_s(home: str) -> float:
         "AIRFLOW_HOME": home,
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT_ROOT / "plugins"),
-        "PYTHONPATH": str(PROJECT_ROOT),
+        "PYTHONPATH": str(PROJECT_ROOT / "include"),
     }
     try:
         done = subprocess.run(

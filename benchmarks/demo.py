@@ -14,7 +14,7 @@ LIMIT_S = 1200
 
 def measure() -> Figure:
     """Return seconds of the whole command, from starting a sandbox to having ended it again."""
-    command = [sys.executable, "-m", "include.sandbox", "demo"]
+    command = [sys.executable, "-m", "slipway_sandbox", "demo"]
     began = time.monotonic()
     process = subprocess.Popen(
         command,

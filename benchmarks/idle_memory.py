@@ -15,17 +15,17 @@ import psutil
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.sandbox import SANDBOX_ROOT, sandbox
-from include.digit_models.training import train
-from include.model_release.errors import SlipwayError
-from include.model_release.spec.release_file import load_model_spec
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_config
-from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
-from include.sandbox.host.settings import MARKER, PROJECT_ROOT, SandboxSettings
-from include.sandbox.host.supervise import session_file
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.errors import SlipwayError
+from slipway_core.spec.release_file import load_model_spec
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.build import build_config
+from slipway_core.triton_config.pbtxt import to_pbtxt
+from slipway_digit_models.training import train
+from slipway_sandbox.host.processes import SessionRecord, find_sandbox_processes
+from slipway_sandbox.host.settings import MARKER, PROJECT_ROOT, SandboxSettings
+from slipway_sandbox.host.supervise import session_file
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 REVISIONS = 2
 """Beside the staging Triton: as many as there are during a canary."""

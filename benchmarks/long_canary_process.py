@@ -21,10 +21,10 @@ from typing import Any
 
 from benchmarks.processes import peak_mib
 from benchmarks.publishing.process import BUCKET, airflow
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.verdict import Verdict
-from include.model_release.metrics.samples import Sample, Window
-from include.model_release.record.kinds import (
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.canary.verdict import Verdict
+from slipway_core.metrics.samples import Sample, Window
+from slipway_core.record.kinds import (
     EventData,
     ReleaseFinished,
     ReleaseStarted,
@@ -35,8 +35,8 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 EVENTS, ATTEMPTS, WINDOW_S = 26_000, 3, 10.0
 MODEL, VERSION, WEIGHT = "digits", 3, 5
@@ -111,6 +111,7 @@ def conclude(endpoint: str) -> dict[str, Any]:
     """Run the operator as the task of the last attempt does."""
     with airflow(endpoint):
         import matplotlib.figure  # noqa: F401  a worker's import, which is not the record's doing
+
         from slipway.hooks.s3_store import ModelStoreHook
         from slipway.operators import release
         from slipway.release_run import ReleaseRun, StableVersion

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.sandbox import PROJECT_ROOT, sandbox
-from include.digit_models.training import upload_training_artifacts
-from include.model_release.errors import SlipwayError
-from include.model_release.record.fold import fold
-from include.sandbox.demo.airflow_client import AirflowClient, DagRun
-from include.sandbox.demo.records import Records
-from include.sandbox.host.settings import SandboxSettings
-from include.sandbox.services.object_store import client
+from slipway_core.errors import SlipwayError
+from slipway_core.record.fold import fold
+from slipway_digit_models.training import upload_training_artifacts
+from slipway_sandbox.demo.airflow_client import AirflowClient, DagRun
+from slipway_sandbox.demo.records import Records
+from slipway_sandbox.host.settings import SandboxSettings
+from slipway_sandbox.services.object_store import client
 
 MODEL, VERSION = "digits", 1
 RELEASE_DAG, CHAIN_DAG = "model_release", "empty_chain"

@@ -10,10 +10,12 @@ from typing import Any
 
 from benchmarks.figure import MeasureError
 from benchmarks.sandbox import PROJECT_ROOT, own_environment
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 _LIMIT_S = 900
-_PYTHONPATH = f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}:{PROJECT_ROOT / 'include' / 'pod_scripts'}"
+_PYTHONPATH = ":".join(
+    str(PROJECT_ROOT / folder) for folder in ("", "plugins", "include", "include/pod_scripts")
+)
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - where moto keeps the bytes
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "slipway-bench",

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.figure import Figure
-from include.sandbox.host.files import replace_file
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.files import replace_file
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 Row = Mapping[str, str | float | None]
 

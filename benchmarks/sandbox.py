@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.figure import MeasureError
-from include.sandbox import lifecycle
-from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings, SettingsError
-from include.sandbox.services.airflow import AirflowError
+from slipway_sandbox import lifecycle
+from slipway_sandbox.host.progress import Steps
+from slipway_sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings, SettingsError
+from slipway_sandbox.services.airflow import AirflowError
 
 __all__ = ["PROJECT_ROOT", "SANDBOX_ROOT", "own_environment", "sandbox"]
 
@@ -41,7 +41,12 @@ def sandbox(dags_folder: Path | None = None) -> Iterator[SandboxSettings]:
 
 def own_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a command that shall use the benchmarks' sandbox."""
-    return {**os.environ, ROOT_VARIABLE: str(SANDBOX_ROOT), "PYTHONPATH": str(PROJECT_ROOT), **(extra or {})}
+    return {
+        **os.environ,
+        ROOT_VARIABLE: str(SANDBOX_ROOT),
+        "PYTHONPATH": str(PROJECT_ROOT / "include"),
+        **(extra or {}),
+    }
 
 
 def copy_project(target: Path) -> None:

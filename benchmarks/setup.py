@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.sandbox import PROJECT_ROOT, copy_project, own_environment
-from include.sandbox.host.images import IMAGES_VARIABLE
-from include.sandbox.host.settings import MARKER, ROOT_VARIABLE
+from slipway_sandbox.host.images import IMAGES_VARIABLE
+from slipway_sandbox.host.settings import MARKER, ROOT_VARIABLE
 
 LIMIT_S = 1800
 

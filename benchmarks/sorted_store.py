@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from moto.s3.models import FakeBucket, FakeKey, S3Backend, s3_backends
 from moto.server import ThreadedMotoServer
 
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 BUCKET = "bench"
 _ACCOUNT = "123456789012"

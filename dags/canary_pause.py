@@ -13,6 +13,7 @@ canary was over before, the task fails and says what happened, such as "too late
 from __future__ import annotations
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import OWN_PRIORITY, WAY_BACK, act_header, model_param, reason_param, releases_dir
 from slipway.operators.pause import PauseCanaryOperator
 

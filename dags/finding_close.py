@@ -12,6 +12,7 @@ opens anew.
 from __future__ import annotations
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import act_header, model_param, reason_param, releases_dir
 from slipway.operators.revalidation.close_finding import CloseFindingOperator
 

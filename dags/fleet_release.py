@@ -20,6 +20,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import WAY_BACK, header, releases_dir, version_param
 from slipway.fleet.context import fleets_dir
 from slipway.operators.triton.fleet_release import (
@@ -27,8 +28,7 @@ from slipway.operators.triton.fleet_release import (
     ReleaseToFleetOperator,
     SettleFleetOperator,
 )
-
-from include.model_release.fleet.fleet_file import list_fleets
+from slipway_core.fleet.fleet_file import list_fleets
 
 PARAMS = {
     "fleet": Param(

@@ -18,6 +18,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import dag
+
 from slipway.dag_header import WAY_BACK, cron, header, releases_dir
 from slipway.fleet.context import may_have_fleets
 from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator

@@ -21,6 +21,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import dag
+
 from slipway.dag_header import OWN_PRIORITY, header, model_param, releases_dir, version_param
 from slipway.operators.measuring.measure import MeasureVersionOperator, UnloadMeasuredOperator
 from slipway.operators.measuring.prepare import PrepareBenchmarkOperator

@@ -27,6 +27,7 @@ from datetime import timedelta
 
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, dag
+
 from slipway.dag_header import cron, header, releases_dir
 from slipway.deployment.settings import text_of
 from slipway.operators.intake.find import FindNewVersionsOperator

@@ -33,6 +33,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, TaskGroup, dag
+
 from slipway.dag_header import (
     ON_TRAFFIC,
     OWN_PRIORITY,
@@ -58,10 +59,9 @@ from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperato
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
-
-from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
-from include.model_release.spec.pods.settings import LONGEST_STARTUP_S
-from include.model_release.spec.smoke_test import LONGEST_SMOKE_TEST_S
+from slipway_core.spec.conversion.target import LONGEST_CONVERSION_S
+from slipway_core.spec.pods.settings import LONGEST_STARTUP_S
+from slipway_core.spec.smoke_test import LONGEST_SMOKE_TEST_S
 
 PREPARED = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
 # Once the stable version was loaded, or was left out.

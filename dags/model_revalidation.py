@@ -26,6 +26,7 @@ from datetime import timedelta
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import dag
+
 from slipway.dag_header import cron, header, model_or_all_param, releases_dir
 from slipway.operators.revalidation.page import ShowRevalidationOperator
 from slipway.operators.revalidation.revalidate import ListModelsOperator, RevalidateModelOperator

@@ -26,6 +26,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, TaskGroup, dag
+
 from slipway.dag_header import (
     OWN_PRIORITY,
     WAY_BACK,

@@ -26,6 +26,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import OWN_PRIORITY, header, model_param, releases_dir, version_param
 from slipway.operators.tuning.clean import RemoveTrialsOperator
 from slipway.operators.tuning.prepare import PrepareTuningOperator

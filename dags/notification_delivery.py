@@ -18,6 +18,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Asset, AssetWatcher, dag
+
 from slipway.dag_header import header, releases_dir
 from slipway.operators.operations.notices import DeliverNoticesOperator
 from slipway.triggers.outbox import OutboxTrigger

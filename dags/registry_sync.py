@@ -19,6 +19,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import dag
+
 from slipway.dag_header import cron, has_registry, header, model_or_all_param, releases_dir
 from slipway.operators.registry.sync import ListRegistryModelsOperator, SyncRegistryOperator
 

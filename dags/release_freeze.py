@@ -19,6 +19,7 @@ release. The version's record keeps who, when, why, and what was in front of tha
 from __future__ import annotations
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import (
     OWN_PRIORITY,
     WAY_BACK,

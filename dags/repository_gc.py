@@ -24,6 +24,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import cron, header, releases_dir
 from slipway.deployment.settings import is_true, text_of
 from slipway.operators.operations.gc import (
@@ -34,8 +35,7 @@ from slipway.operators.operations.gc import (
 )
 from slipway.operators.operations.gc_approval import ApproveRetentionOperator
 from slipway.operators.operations.gc_page import ShowRetentionPlanOperator, ShowRetentionResultOperator
-
-from include.model_release.identifiers import list_models
+from slipway_core.identifiers import list_models
 
 PARAMS = {
     "models": Param(

@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import dag
+
 from slipway.dag_header import cron, has_schedule, header, releases_dir
 from slipway.operators.measuring.due import ListDueRunsOperator, Part
 

@@ -8,6 +8,7 @@ as any other version. The reason and your name are kept in the bucket, for both.
 from __future__ import annotations
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import act_header, model_param, reason_param, releases_dir, version_param
 from slipway.operators.operations.pin import PinVersionOperator
 

@@ -18,6 +18,7 @@ A rejection emits an asset event: DAGs that are scheduled on `x-slipway://models
 from __future__ import annotations
 
 from airflow.sdk import Param, dag
+
 from slipway.dag_header import (
     act_header,
     evidence_param,

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from airflow.configuration import conf
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
+
 from slipway.web.run_requests.middleware import RunRequests
 
 log = logging.getLogger(__name__)

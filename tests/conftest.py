@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
-from include.sandbox.host.images import IMAGE_VARIABLES
+from slipway_sandbox.host.images import IMAGE_VARIABLES
 from tests.support.examples import EXHAUSTIVE, examples
 
 # How long one example takes says how busy the machine is, nothing about the code. In CI the change decides, not chance.

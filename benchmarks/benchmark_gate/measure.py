@@ -29,9 +29,9 @@ from benchmarks.figure import Figure
 from benchmarks.processes import s3_client
 from benchmarks.publishing.measure import object_store
 from benchmarks.sandbox import PROJECT_ROOT
-from include.digit_models.training import golden_set
-from include.model_release.spec.release_file import Benchmark, ServiceLevel
-from include.sandbox.host.child_process import end_with_parent
+from slipway_core.spec.release_file import Benchmark, ServiceLevel
+from slipway_digit_models.training import golden_set
+from slipway_sandbox.host.child_process import end_with_parent
 
 RERUNS = 50
 BUSY_PROCESSES = 10

@@ -14,12 +14,12 @@ import onnx
 from onnx import helper, numpy_helper
 
 from benchmarks.figure import MeasureError
-from include.digit_models.training import train
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.sandbox.host.images import build_image
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_digit_models.training import train
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 STABLE, GOOD, SLOWER = "digits_stable", "digits_same", "digits_slower"
 _TRIES = 5

@@ -11,19 +11,18 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchmark_command
-
 from benchmarks.benchmark_gate.models import STABLE
 from benchmarks.figure import MeasureError
 from benchmarks.processes import CREDENTIALS
 from benchmarks.sandbox import PROJECT_ROOT
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.model_release.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark
-from include.model_release.spec.golden import Golden
-from include.model_release.spec.release_file import Benchmark
-from include.sandbox.host.images import IMAGE_VARIABLES, build_image
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts
+from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchmark_command
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_core.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark
+from slipway_core.spec.golden import Golden
+from slipway_core.spec.release_file import Benchmark
+from slipway_sandbox.host.images import IMAGE_VARIABLES, build_image
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts
 
 BUCKET = "benchmark"
 GOLDEN_KEY = "golden.npz"

@@ -9,10 +9,10 @@ from functools import cached_property
 from benchmarks.chaos.excuses import Excuse, Excuses
 from benchmarks.chaos.gates import Write
 from benchmarks.chaos.plan import SERVICES, Plan
-from include.model_release.record.events import Event, RecordError
-from include.model_release.record.fold import fold
-from include.model_release.record.state import ReleaseState
-from include.sandbox.load.answers import Answer
+from slipway_core.record.events import Event, RecordError
+from slipway_core.record.fold import fold
+from slipway_core.record.state import ReleaseState
+from slipway_sandbox.load.answers import Answer
 
 SLACK_S = 5.0
 """What a guard may take beyond the lease: its look, its patch, the router, and a busy machine."""

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from include.sandbox.load.answers import Answer
-from include.sandbox.load.clients import RECONNECT_S
+from slipway_sandbox.load.answers import Answer
+from slipway_sandbox.load.clients import RECONNECT_S
 
 ROUTER, CLUSTER = "router", "cluster"
 

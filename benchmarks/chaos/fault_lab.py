@@ -20,12 +20,12 @@ from benchmarks.chaos.job import Job
 from benchmarks.chaos.plan import DIALECTS, Plan
 from benchmarks.chaos.run import Due, Run
 from benchmarks.chaos.served import LEASE_S, Served
-from include.model_release.errors import SlipwayError
-from include.model_release.record.events import Event
-from include.sandbox.cluster.kubeconfig import write_kubeconfig
-from include.sandbox.lab.serving_stack import PARTS, Lab
-from include.sandbox.load.answers import Answer
-from include.sandbox.services.object_store import client
+from slipway_core.errors import SlipwayError
+from slipway_core.record.events import Event
+from slipway_sandbox.cluster.kubeconfig import write_kubeconfig
+from slipway_sandbox.lab.serving_stack import PARTS, Lab
+from slipway_sandbox.load.answers import Answer
+from slipway_sandbox.services.object_store import client
 
 _END_LIMIT_S = 150.0
 _REST_LIMIT_S = 45.0

@@ -15,8 +15,8 @@ from benchmarks.chaos.gates import Gate
 from benchmarks.chaos.plan import LOSSES, Fault
 from benchmarks.chaos.run import Due, Run
 from benchmarks.chaos.served import Served
-from include.model_release.errors import SlipwayError
-from include.sandbox.lab.serving_stack import Lab
+from slipway_core.errors import SlipwayError
+from slipway_sandbox.lab.serving_stack import Lab
 
 _PARTS = {"cluster_killed": CLUSTER, "router_killed": ROUTER, "guard_killed": GUARD}
 _DEATH_LIMIT_S = 10.0

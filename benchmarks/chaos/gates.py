@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 
 from benchmarks.chaos.plan import LEASES, RECORDS, SERVICES, Fault
-from include.model_release.rollout.lease import micro_time
+from slipway_core.rollout.lease import micro_time
 
 LOOPBACK = "127.0.0.1"
 _CONFLICT = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409}

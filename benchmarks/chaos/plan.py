@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from include.model_release.rollout.observation import Dialect
+from slipway_core.rollout.observation import Dialect
 
 TIMED = (
     "task_killed",

@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from benchmarks.chaos.job import Job
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.registry.registry import ModelRegistry
-
-from benchmarks.chaos.job import Job
-from include.model_release.record.kinds import StageFinished
-from include.model_release.record.requirements import requirements_of
-from include.sandbox.host.child_process import end_with_parent
+from slipway_core.record.kinds import StageFinished
+from slipway_core.record.requirements import requirements_of
+from slipway_sandbox.host.child_process import end_with_parent
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from include.model_release.record.events import Event
-from include.model_release.rollout.inference_service import inference_service_manifest
-from include.model_release.rollout.next_action import Observed, observe
-from include.model_release.rollout.observation import Dialect
-from include.model_release.rollout.standard_view import backend_name, predictor_name
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.lab.models import publish, requests
-from include.sandbox.lab.serving_stack import Lab
-from include.sandbox.load.answers import Answer, AnswerFile
-from include.sandbox.load.open_load import OpenLoad
+from slipway_core.record.events import Event
+from slipway_core.rollout.inference_service import inference_service_manifest
+from slipway_core.rollout.next_action import Observed, observe
+from slipway_core.rollout.observation import Dialect
+from slipway_core.rollout.standard_view import backend_name, predictor_name
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.lab.models import publish, requests
+from slipway_sandbox.lab.serving_stack import Lab
+from slipway_sandbox.load.answers import Answer, AnswerFile
+from slipway_sandbox.load.open_load import OpenLoad
 
 NAMESPACE = "models"
 RATE_RPS = 60.0

@@ -16,9 +16,9 @@ from pathlib import Path
 from fastapi import Request
 
 from benchmarks.publishing.process import airflow
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import database_template
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import database_template
 
 
 def main() -> None:
@@ -34,6 +34,7 @@ def main() -> None:
         import uvicorn
         from airflow.api_fastapi.app import create_auth_manager
         from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
         from slipway.web.access import may_read, signed_in
         from slipway.web.app import make_app
 

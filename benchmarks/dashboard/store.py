@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.sorted_store import serve
-from include.model_release.bucket_layout import live_key, model_view_key, repository_paths
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.canary.totals import Totals
-from include.model_release.metrics.samples import Sample, Window
-from include.model_release.read_model.live_fold import Watched, live_document, live_window
-from include.model_release.read_model.model_fold import Beside, model_document, open_release, version_line
-from include.model_release.record.events import Event
-from include.model_release.record.kinds import (
+from slipway_core.bucket_layout import live_key, model_view_key, repository_paths
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.canary.totals import Totals
+from slipway_core.metrics.samples import Sample, Window
+from slipway_core.read_model.live_fold import Watched, live_document, live_window
+from slipway_core.read_model.model_fold import Beside, model_document, open_release, version_line
+from slipway_core.record.events import Event
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseFinished,
@@ -37,8 +37,8 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from include.model_release.record.requirements import Requirements
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_core.record.requirements import Requirements
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
 
 WEIGHTS = (5, 25, 50, 99)
 WINDOWS = 20

@@ -19,8 +19,8 @@ from multiprocessing.context import ForkServerContext
 from typing import Any
 
 from benchmarks.fleet.job import Job
-from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.load.answers import GrowingFile
+from slipway_sandbox.host.child_process import end_with_parent
+from slipway_sandbox.load.answers import GrowingFile
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from aiohttp import web
 from yarl import URL
 
 from benchmarks.chaos.gates import Loop
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 Rewrite = Callable[[str, bytes], bytes]
 """From the path of an object and its content to what whoever goes through the gate sees."""

@@ -24,11 +24,11 @@ from benchmarks.processes import CREDENTIALS, s3_client
 from benchmarks.publishing.measure import object_store
 from benchmarks.publishing.process import BUCKET
 from benchmarks.sandbox import PROJECT_ROOT
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.fleet.alias import version_name
-from include.sandbox.host.images import build_image
-from include.sandbox.lab.models import publish_files
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.fleet.alias import version_name
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.lab.models import publish_files
+from slipway_sandbox.services.triton_install import TritonInstall
 
 REPOSITORY = "fleet/repository"
 Storage = Literal["gates", "s3", "disk"]

@@ -15,7 +15,7 @@ from benchmarks.fleet.answers import FleetAnswer, read
 from benchmarks.fleet.model import MODEL, requests
 from benchmarks.fleet.servers import FleetServer
 from benchmarks.sandbox import PROJECT_ROOT
-from include.sandbox.load.answers import GrowingFile
+from slipway_sandbox.load.answers import GrowingFile
 
 _START_LIMIT_S = 30.0
 _STOP_LIMIT_S = 20.0
@@ -49,7 +49,7 @@ class FleetLoad:
             self._process = subprocess.Popen(
                 command,
                 cwd=PROJECT_ROOT,
-                env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT)},
+                env={**os.environ, "PYTHONPATH": f"{PROJECT_ROOT}:{PROJECT_ROOT / 'include'}"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from include.digit_models.images import training_and_held_out
-from include.digit_models.training import train
-from include.sandbox.load.request_set import RequestSet
+from slipway_digit_models.images import training_and_held_out
+from slipway_digit_models.training import train
+from slipway_sandbox.load.request_set import RequestSet
 
 MODEL = "digits"
 MADE_BY = "made_by"

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fleet.job import FLEET, Job
+from benchmarks.fleet.model import MADE_BY
 from slipway.fleet import (
     FleetPolicy,
     FleetRelease,
@@ -21,11 +23,8 @@ from slipway.fleet import (
 from slipway.fleet import release as carried_out
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
-
-from benchmarks.fleet.job import FLEET, Job
-from benchmarks.fleet.model import MADE_BY
-from include.digit_models.images import training_and_held_out
-from include.sandbox.host.ports import LOOPBACK
+from slipway_digit_models.images import training_and_held_out
+from slipway_sandbox.host.ports import LOOPBACK
 
 _GOLDEN_ROWS = 8
 _SETTLE_LIMIT_S = 15.0

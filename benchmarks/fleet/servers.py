@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 # Enough for the stub and numpy, and too little for the model's runtime.
 MEMORY_LIMIT_KIB = 200 * 1024

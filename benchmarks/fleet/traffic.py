@@ -22,11 +22,11 @@ import aiohttp
 import grpc  # type: ignore[import-untyped]
 
 from benchmarks.fleet.answers import FleetAnswer
-from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.load.clients import CHANNEL_OPTIONS, REQUEST_TIMEOUT_S, Client, GrpcClient, HttpClient
-from include.sandbox.load.request_set import RequestSet
-from include.sandbox.load.schedule import stopped
+from slipway_sandbox.host.child_process import end_with_parent
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.load.clients import CHANNEL_OPTIONS, REQUEST_TIMEOUT_S, Client, GrpcClient, HttpClient
+from slipway_sandbox.load.request_set import RequestSet
+from slipway_sandbox.load.schedule import stopped
 
 _MOST_IN_FLIGHT = 200
 _FLUSH_S = 0.2

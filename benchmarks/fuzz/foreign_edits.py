@@ -18,8 +18,8 @@ from random import Random
 from typing import Any
 
 from benchmarks.fuzz.target import BrokenPromiseError
-from include.model_release.rollout.fields import ANNOTATION_PREFIX
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.fields import ANNOTATION_PREFIX
+from slipway_core.rollout.next_action import (
     Action,
     Done,
     Expose,
@@ -33,11 +33,11 @@ from include.model_release.rollout.next_action import (
     Wait,
     next_action,
 )
-from include.model_release.rollout.observation import Observed
-from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures
-from include.sandbox.lab.simulation.edits import V1, V2, V3, V4, naming
-from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
-from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
+from slipway_core.rollout.observation import Observed
+from slipway_sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures
+from slipway_sandbox.lab.simulation.edits import V1, V2, V3, V4, naming
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
+from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 OLDER, GOOD, BAD, OTHER = V1, V2, V3, V4
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from include.model_release.errors import SlipwayError
+from slipway_core.errors import SlipwayError
 
 
 class BrokenPromiseError(AssertionError):

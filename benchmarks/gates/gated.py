@@ -16,18 +16,18 @@ import numpy as np
 import onnx
 import pandas as pd
 from numpy.typing import NDArray
-from slipway.quality.checkpoints import run_expectations
 
 from benchmarks.gates.subject import Arrays, Subject
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.validation.asking import answer_of, joined
-from include.model_release.gates.validation.gate import require_validation, score, validation_report
-from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
-from include.model_release.gates.validation.health import health_of, probe_of, rows_to_probe
-from include.model_release.gates.validation.kinds.vectors import cosines
-from include.model_release.gates.validation.other_outputs.compare import compare_outputs
-from include.model_release.gates.validation.other_outputs.result import OutputAnswers
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway.quality.checkpoints import run_expectations
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.validation.asking import answer_of, joined
+from slipway_core.gates.validation.gate import require_validation, score, validation_report
+from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from slipway_core.gates.validation.health import health_of, probe_of, rows_to_probe
+from slipway_core.gates.validation.kinds.vectors import cosines
+from slipway_core.gates.validation.other_outputs.compare import compare_outputs
+from slipway_core.gates.validation.other_outputs.result import OutputAnswers
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 Array = NDArray[Any]
 Ask = Callable[[Mapping[str, Array], Sequence[str]], dict[str, Array]]

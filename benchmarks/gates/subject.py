@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from include.model_release.spec.validation import Validation
+from slipway_core.spec.validation import Validation
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

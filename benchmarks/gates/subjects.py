@@ -13,7 +13,7 @@ import onnx
 from benchmarks.gates.encoder import encoder
 from benchmarks.gates.subject import Array, Arrays, Subject, chosen
 from benchmarks.gates.wheels import wheel_file
-from include.model_release.spec.validation import (
+from slipway_core.spec.validation import (
     ClassificationValidation,
     RegressionValidation,
 )
@@ -28,7 +28,7 @@ def digits() -> Subject:
     """Return the demo's second version: a small network on scikit-learn's digits."""
     import io
 
-    from include.digit_models.training import golden_set, train
+    from slipway_digit_models.training import golden_set, train
 
     trained = train(2)
     arrays = np.load(io.BytesIO(golden_set(2)))

@@ -30,7 +30,7 @@ from benchmarks.gates.second_outputs import damaged_output, damages, with_second
 from benchmarks.gates.subject import Subject
 from benchmarks.gates.subjects import subjects
 from benchmarks.sandbox import PROJECT_ROOT
-from include.model_release.gates.validation.golden_set import golden_from_arrays
+from slipway_core.gates.validation.golden_set import golden_from_arrays
 
 SEED = 16
 UNDAMAGED_RUNS = 20

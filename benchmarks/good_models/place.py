@@ -9,10 +9,10 @@ from pathlib import Path
 
 from benchmarks.processes import CREDENTIALS, s3_client
 from benchmarks.publishing.measure import object_store
-from include.sandbox.host.images import build_image
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 BUCKET = "good-models"
 _READY_LIMIT_S = 120

@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from benchmarks.sandbox import PROJECT_ROOT
-from include.sandbox.cluster.node.container_process import BASE_IMAGE
-from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.images import IMAGE_VARIABLES, build_image, image_name
+from slipway_sandbox.cluster.node.container_process import BASE_IMAGE
+from slipway_sandbox.host.child_process import end_with_parent
+from slipway_sandbox.host.images import IMAGE_VARIABLES, build_image, image_name
 
 POD_LIMIT_S = 600
 _SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
-_READ_ONLY = PROJECT_ROOT / "include" / "sandbox" / "cluster" / "node" / "read_only.py"
+_READ_ONLY = PROJECT_ROOT / "include" / "slipway_sandbox" / "cluster" / "node" / "read_only.py"
 
 
 def run_pod(image: str, command: Sequence[str], credentials: Mapping[str, str]) -> str:

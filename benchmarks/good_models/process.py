@@ -43,9 +43,8 @@ def main(rows: Path, folder: Path, names: Sequence[str]) -> None:
 
 def released(family: Family, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield what came of each version; none follows one that was refused, which could not be live."""
-    from slipway.hooks.s3_store import ModelStoreHook
-
     from benchmarks.good_models.release import Release
+    from slipway.hooks.s3_store import ModelStoreHook
 
     for version in VERSIONS:
         place = folder / str(version)

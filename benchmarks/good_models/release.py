@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.good_models.family import Family, Landed
+from benchmarks.good_models.pods import run_pod
 from slipway.cli.checking.linting import lint_file
 from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
@@ -22,12 +24,9 @@ from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from benchmarks.good_models.family import Family, Landed
-from benchmarks.good_models.pods import run_pod
-from include.model_release.errors import SlipwayError
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.errors import SlipwayError
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.spec.release_file import parse_release_spec
 
 GATES = ("lint", "admit", "convert", "publish", "smoke_test", "validate")
 _CONTEXT: Any = {}

@@ -74,7 +74,7 @@ def figure_of(rows: Sequence[Row], names: Sequence[str]) -> Figure:
 def _release(folder: Path, environment: Mapping[str, str]) -> str:
     """Run all releases in a process of their own; return the end of what it said where it failed."""
     path = ":".join(
-        map(str, (PROJECT_ROOT, PROJECT_ROOT / "plugins", PROJECT_ROOT / "include" / "pod_scripts"))
+        map(str, (PROJECT_ROOT / folder for folder in ("", "plugins", "include", "include/pod_scripts")))
     )
     ended = subprocess.run(
         [sys.executable, "-m", "benchmarks.good_models.process", str(_TABLE), str(folder)],

@@ -24,6 +24,7 @@ def main() -> None:
     messages = [{"Body": line} for line in sys.stdin.read().splitlines()]
     with airflow(endpoint):
         from botocore.httpsession import URLLib3Session
+
         from slipway.operators.intake.find import FindNewVersionsOperator
 
         counted: Counter[str] = Counter()

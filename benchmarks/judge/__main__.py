@@ -16,7 +16,7 @@ from benchmarks.judge.parallel import run_cells
 from benchmarks.judge.summary import CellResult
 from benchmarks.judge.table import NARROWEST, Measurement, markdown, print_measurement
 from benchmarks.judge.timing import measure_timing
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 RESULTS = PROJECT_ROOT / ".sandbox" / "bench" / "judge.json"

@@ -11,10 +11,10 @@ import numpy as np
 from benchmarks.judge.cell import ALL_PLANS, Cell
 from benchmarks.judge.rules import Rule, RuleVerdict, others
 from benchmarks.judge.traffic import draw
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.metrics.samples import Window
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.metrics.samples import Window
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
 
 
 @dataclass(frozen=True)

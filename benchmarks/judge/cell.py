@@ -14,7 +14,7 @@ from benchmarks.judge.latency import (
     ParetoTail,
 )
 from benchmarks.judge.traffic import Traffic
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
 
 WINDOW_S = 10.0
 CANARY_S = 1500.0

@@ -24,7 +24,7 @@ from benchmarks.judge.latency import LatencyModel
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.unseen_cells import unseen_faults
 from benchmarks.judge.wald import expected_requests
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
 
 _HARMLESS = (Goal("failed", 0.01),)
 _FOUND = (Goal("found", 0.99),)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from include.sandbox.services.envoy_config import LATENCY_BUCKETS_MS
+from slipway_sandbox.services.envoy_config import LATENCY_BUCKETS_MS
 
 Floats = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from benchmarks.judge.latency import Floats, prometheus_quantile
-from include.model_release.canary.verdict import Status
-from include.model_release.metrics.samples import Sample, Window
+from slipway_core.canary.verdict import Status
+from slipway_core.metrics.samples import Sample, Window
 
 INTERVAL_S = 60.0
 

@@ -14,7 +14,7 @@ from benchmarks.judge.cell import POWER
 from benchmarks.judge.cells import CELLS
 from benchmarks.judge.summary import CellResult, Ended, Estimate
 from benchmarks.judge.timing import VERDICT_LIMIT_MS, WINDOWS, Timing
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
 
 OTHERS = ("Flagger", "Argo", "Kayenta")
 NARROWEST = 190

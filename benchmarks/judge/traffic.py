@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.judge.latency import Floats, LatencyModel
-from include.model_release.metrics.samples import Sample, Window
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_core.metrics.samples import Sample, Window
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
 
 Counts = NDArray[np.int64]
 

@@ -22,19 +22,18 @@ from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import first_deploy, observe_service, reconcile
 from slipway.traffic.rollback import Rollback
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import SlipwayError
-from include.model_release.record.kinds import ReleaseStarted, RolledBack
-from include.model_release.rollout.next_action import Goal, RollBack
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.reconciler import Reconciliation
-from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
-from include.sandbox.lab.models import publish, requests
-from include.sandbox.lab.serving_stack import Lab
-from include.sandbox.load.open_load import START_LIMIT_S, OpenLoad
-from include.sandbox.load.open_streams import OpenStreams
-from include.sandbox.services.object_store import client
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.errors import SlipwayError
+from slipway_core.record.kinds import ReleaseStarted, RolledBack
+from slipway_core.rollout.next_action import Goal, RollBack
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.reconciler import Reconciliation
+from slipway_core.spec.release_file import ReleaseSpec, parse_release_spec
+from slipway_sandbox.lab.models import publish, requests
+from slipway_sandbox.lab.serving_stack import Lab
+from slipway_sandbox.load.open_load import START_LIMIT_S, OpenLoad
+from slipway_sandbox.load.open_streams import OpenStreams
+from slipway_sandbox.services.object_store import client
 
 MODEL = "moody"
 STABLE_VERSION = 1

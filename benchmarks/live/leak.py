@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.live.session import ROOT, live_model
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.rollout.next_action import StartCanary
 
 if TYPE_CHECKING:
     from benchmarks.live.canary import LabModel
-    from include.model_release.record.kinds import RolledBack
-    from include.sandbox.load.answers import Answer
-    from include.sandbox.load.open_streams import OpenStreams
+    from slipway_core.record.kinds import RolledBack
+    from slipway_sandbox.load.answers import Answer
+    from slipway_sandbox.load.open_streams import OpenStreams
 
 MODES = ("Knative", "Standard")
 WEIGHT = 50

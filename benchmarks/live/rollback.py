@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figure import Figure, MeasureError, median_figure
 from benchmarks.live.session import live_model
-from include.sandbox.load.answers import Answer, failed_elsewhere, harm_by, rate_rps
+from slipway_sandbox.load.answers import Answer, failed_elsewhere, harm_by, rate_rps
 
 if TYPE_CHECKING:
     from benchmarks.live.canary import LabModel, StepEnd

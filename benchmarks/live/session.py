@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 from benchmarks.figure import MeasureError
 from benchmarks.sandbox import PROJECT_ROOT
-from include.model_release.errors import SlipwayError
-from include.sandbox.host.settings import SettingsError
-from include.sandbox.lab.serving_stack import Lab
-from include.sandbox.lifecycle import LifecycleError
+from slipway_core.errors import SlipwayError
+from slipway_sandbox.host.settings import SettingsError
+from slipway_sandbox.lab.serving_stack import Lab
+from slipway_sandbox.lifecycle import LifecycleError
 
 if TYPE_CHECKING:
     from benchmarks.live.canary import LabModel

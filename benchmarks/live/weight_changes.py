@@ -7,8 +7,8 @@ import time
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.live.session import live_model
-from include.model_release.rollout.next_action import ShiftWeight, StartCanary
-from include.sandbox.load.answers import Answer, rate_rps
+from slipway_core.rollout.next_action import ShiftWeight, StartCanary
+from slipway_sandbox.load.answers import Answer, rate_rps
 
 CHANGES = 100
 RATE_RPS = 200.0

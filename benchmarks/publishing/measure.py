@@ -23,7 +23,7 @@ from benchmarks.figure import Figure
 from benchmarks.processes import run, s3_client, server
 from benchmarks.publishing.process import BUCKET, GOLDEN
 from benchmarks.sandbox import PROJECT_ROOT
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 GIB = 2**30
 _PEERS = PROJECT_ROOT / ".sandbox" / "bench" / "peers"
@@ -141,7 +141,7 @@ def object_store() -> Iterator[str]:
     What it holds lies in memory: it measures no disk.
     """
     program = (
-        "from include.sandbox.services.object_store import make_conditional_writes_atomic as atomic;"
+        "from slipway_sandbox.services.object_store import make_conditional_writes_atomic as atomic;"
         "from moto.server import ThreadedMotoServer; import logging, sys, threading; atomic();"
         "logging.getLogger('werkzeug').setLevel(logging.ERROR);"
         f"server = ThreadedMotoServer('{LOOPBACK}', 0, verbose=False); server.start();"

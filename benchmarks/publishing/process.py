@@ -57,10 +57,9 @@ def publish(endpoint: str) -> float:
     with airflow(endpoint):
         from slipway.hooks.s3_store import ModelStoreHook
         from slipway.registry.registry import ModelRegistry, StoredSource
-
-        from include.model_release.publishing.conversion_result import parse_converted
-        from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-        from include.model_release.tensors import ModelSignature
+        from slipway_core.publishing.conversion_result import parse_converted
+        from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+        from slipway_core.tensors import ModelSignature
 
         store = ModelStoreHook(BUCKET)
         golden = FileEntry.of(store.require(GOLDEN, remedy="lay it"))  # it also opens the connection

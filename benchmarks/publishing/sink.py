@@ -12,7 +12,7 @@ import hashlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 _BLOCK = 1 << 20
 

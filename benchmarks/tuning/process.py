@@ -26,20 +26,20 @@ from benchmarks.gates.gated import signature_of
 from benchmarks.gates.subjects import digits
 from benchmarks.publishing.process import BUCKET, airflow
 from benchmarks.sandbox import PROJECT_ROOT
-from include.digit_models.training import golden_set
-from include.model_release.bucket_layout import evidence_prefix, repository_paths, tuning_id
-from include.model_release.errors import SlipwayError
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.spec.load import LoadLevel
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.triton_config.build import build_config
-from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.model_release.tuning.settings import Setting
-from include.model_release.tuning.trials import Point
-from include.sandbox.host.images import IMAGE_VARIABLES, build_image
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.bucket_layout import evidence_prefix, repository_paths, tuning_id
+from slipway_core.errors import SlipwayError
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.spec.load import LoadLevel
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.triton_config.build import build_config
+from slipway_core.triton_config.pbtxt import to_pbtxt
+from slipway_core.tuning.settings import Setting
+from slipway_core.tuning.trials import Point
+from slipway_digit_models.training import golden_set
+from slipway_sandbox.host.images import IMAGE_VARIABLES, build_image
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook
@@ -138,9 +138,8 @@ def _tuned(store: ModelStoreHook, folder: Path, measure: LocalMeasure) -> dict[s
     from slipway.operators.tuning.propose import ProposeChangeOperator
     from slipway.tuning.confirmation import confirm
     from slipway.tuning.search import SettingSearch, Wanted
-
-    from include.model_release.tuning.choice import choose_best
-    from include.model_release.tuning.objective import Objective
+    from slipway_core.tuning.choice import choose_best
+    from slipway_core.tuning.objective import Objective
 
     _publish(store)
     releases = folder / "include" / "releases"

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, TriggerRule, dag, task
+
 from slipway.operators.triton import (
     TritonDrainModelOperator,
     TritonInferOperator,

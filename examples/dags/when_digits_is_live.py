@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import dag, task
+
 from slipway.assets import live_asset, rolled_back_asset
 
 LIVE, ROLLED_BACK = live_asset("digits"), rolled_back_asset("digits")

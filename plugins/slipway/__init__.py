@@ -1,1 +1,1 @@
-"""Slipway's Airflow face: hooks, operators and triggers around the pure decisions of `include.model_release`."""
+"""Slipway's Airflow face: hooks, operators and triggers around the pure decisions of `slipway_core`."""

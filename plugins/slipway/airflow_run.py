@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from include.model_release.acts.requests import ADMIT_TASK_ID, STOP_REASON
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway_core.acts.requests import ADMIT_TASK_ID, STOP_REASON
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from airflow.sdk.observability import stats
 
-from include.model_release.monitoring.moments import Measurement
+from slipway_core.monitoring.moments import Measurement
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from include.model_release.errors import TimedOutError
+from slipway_core.errors import TimedOutError
 
 Result = TypeVar("Result")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param
 
-import include
-from include.model_release.identifiers import list_models
+import slipway_core
 from slipway.deployment.settings import folder_of, is_missing_folder, schedule_of
 from slipway.page_addresses import approvals_page, calendar_page, overview_page
+from slipway_core.identifiers import list_models
 
 # Which of the tasks that wait for a worker come first: those that take traffic back, then those that hold some.
 WAY_BACK, ON_TRAFFIC = 1000, 100
@@ -27,7 +27,7 @@ _SCHEDULE = re.compile(rb"""(?:^\s*|[{,]\s*)["']?schedule["']?\s*:""", re.MULTIL
 
 def releases_dir() -> Path:
     """Return the folder with the release files: `SLIPWAY_RELEASES_DIR`, or the project's own."""
-    return folder_of(RELEASES_VARIABLE, Path(include.__path__[0]) / "releases")
+    return folder_of(RELEASES_VARIABLE, Path(slipway_core.__file__).parents[1] / "releases")
 
 
 def has_registry(folder: Path) -> bool:

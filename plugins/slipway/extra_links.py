@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
-from include.model_release.bucket_layout import evidence_prefix, repository_paths
 from slipway.page_addresses import evidence_page, release_page, report_page
 from slipway.rollback_address import RollbackAddress
+from slipway_core.bucket_layout import evidence_prefix, repository_paths
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

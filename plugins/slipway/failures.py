@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.model_release.errors import (
+from slipway_core.errors import (
     GateInconclusiveError,
     GateRefusedError,
     SlipwayError,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import GoldenSetError
-from include.model_release.gates.validation.askable import require_askable
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import GoldenSetError
+from slipway_core.gates.validation.askable import require_askable
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.spec.release_file import ReleaseSpec
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from include.model_release.errors import TimedOutError, TransientError, UserError
-from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
-from include.model_release.record.arrivals import (
+from slipway.hooks.s3_listing import Listing
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.history import LIST_PAGES, ModelHistory, Newest, is_taken_back
+from slipway_core.errors import TimedOutError, TransientError, UserError
+from slipway_core.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
+from slipway_core.record.arrivals import (
     Arrival,
     Kept,
     Upload,
@@ -20,10 +23,7 @@ from include.model_release.record.arrivals import (
     near_marker,
     version_folders,
 )
-from include.model_release.spec.rollout.rollout import AfterRollback
-from slipway.hooks.s3_listing import Listing
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.release_record.history import LIST_PAGES, ModelHistory, Newest, is_taken_back
+from slipway_core.spec.rollout.rollout import AfterRollback
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import re
 from typing import Literal
 from urllib.parse import quote
 
-from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import parse_version, run_folder, validate_model_name
+from slipway_core.errors import SlipwayError
+from slipway_core.identifiers import parse_version, run_folder, validate_model_name
 
 PREFIX = "/slipway"
 _NAME_LIMIT = 500

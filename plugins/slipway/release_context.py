@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
@@ -24,6 +23,7 @@ from slipway.release_record.outbox import ANSWER_LIMIT_S, Outbox, rules_of
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.rollback_address import RollbackAddress
+from slipway_core.spec.release_file import ReleaseSpec
 
 log = logging.getLogger(__name__)
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
-from include.model_release.acts.requests import ADMIT_TASK_ID
-from include.model_release.admitted import (
+from slipway_core.acts.requests import ADMIT_TASK_ID
+from slipway_core.admitted import (
     Admitted,
     digest_of,
     handed_otherwise,
     otherwise,
     require_consistent_stable,
 )
-from include.model_release.bucket_layout import evidence_prefix, repository_paths
-from include.model_release.errors import SpecError, UserError
-from include.model_release.publishing.variants import ONLY, with_variant
-from include.model_release.record.state import ReleaseState
-from include.model_release.spec.release_file import ReleaseSpec, release_spec_of
+from slipway_core.bucket_layout import evidence_prefix, repository_paths
+from slipway_core.errors import SpecError, UserError
+from slipway_core.publishing.variants import ONLY, with_variant
+from slipway_core.record.state import ReleaseState
+from slipway_core.spec.release_file import ReleaseSpec, release_spec_of
 
 _FOUND_LIMIT = 300
 BUCKET_VARIABLE = "slipway_bucket"

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import ForeignChangeError, InputMissingError, SlipwayError, SpecError
-from include.model_release.identifiers import validate_model_name
-from include.model_release.spec.release_file import (
+from slipway_core.bucket_layout import parse_storage_uri, repository_paths
+from slipway_core.errors import ForeignChangeError, InputMissingError, SlipwayError, SpecError
+from slipway_core.identifiers import validate_model_name
+from slipway_core.spec.release_file import (
     ReleaseSpec,
     Rollout,
     apply_overrides,
     load_model_spec,
     release_spec_of,
 )
-from include.model_release.spec.rollout.rollout import LONGEST_DRAIN_S
-from include.model_release.yaml_source import parse_yaml_mapping
+from slipway_core.spec.rollout.rollout import LONGEST_DRAIN_S
+from slipway_core.yaml_source import parse_yaml_mapping
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.operations.run_notes import note_of, release_note
 from slipway.page_addresses import model_page, release_page
+from slipway_core.operations.run_notes import note_of, release_note
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.browser import Visitor, chromium, visitors

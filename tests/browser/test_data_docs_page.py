@@ -5,12 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.quality.checkpoints import object_name, run_suite
 from slipway.quality.data_docs import data_docs
-
-from include.model_release.bucket_layout import evidence_prefix
-from include.model_release.reports.data_docs.page import FOLDER
+from slipway_core.bucket_layout import evidence_prefix
+from slipway_core.reports.data_docs.page import FOLDER
 from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.browser import Visitor

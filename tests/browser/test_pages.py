@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.writer import ViewWriter
-
-from include.model_release.operations.freezes import freeze
+from slipway_core.operations.freezes import freeze
 from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 from tests.support.web.browser import Screen, Visitor

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.browser import Visitor
 from tests.support.web.live_canary import LiveCanary

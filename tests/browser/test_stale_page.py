@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Browser, expect
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.store_process import StoreProcess
 from tests.support.web.airflow_site import AirflowSite, airflow_site

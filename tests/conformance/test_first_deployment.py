@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.model_release.rollout.next_action import Done
+from slipway_core.rollout.next_action import Done
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 
 

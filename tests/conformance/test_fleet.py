@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import ClusterUnavailableError, UserError
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import ClusterUnavailableError, UserError
 from tests.support.conformance.fleet.pods import FleetPods, fleet_pods
 from tests.support.conformance.fleet.service import (
     LABEL,

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from slipway.hooks.lease import LeaseHook
 
-from include.model_release.rollout.fields import FIELD_MANAGER
-from include.model_release.rollout.holder_identity import HolderIdentity
-from include.model_release.rollout.next_action import Done, RollBack, StartCanary
+from slipway.hooks.lease import LeaseHook
+from slipway_core.rollout.fields import FIELD_MANAGER
+from slipway_core.rollout.holder_identity import HolderIdentity
+from slipway_core.rollout.next_action import Done, RollBack, StartCanary
 from tests.support.conformance.manifests import FOLDER, objects_of
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.standard_mode import (

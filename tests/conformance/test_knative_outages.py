@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from include.model_release.errors import TimedOutError, TransientError
-from include.model_release.rollout.next_action import Done, RollBack, StartCanary
+from slipway_core.errors import TimedOutError, TransientError
+from slipway_core.rollout.next_action import Done, RollBack, StartCanary
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.users import UsersWay
 from tests.support.waiting import wait_until
 
-# Connecting and reading have limits of 3 and 5 s, writing 15 s: see include/kubernetes_objects/client.py.
+# Connecting and reading have limits of 3 and 5 s, writing 15 s: see include/slipway_kubernetes/client.py.
 GIVES_UP_WITHIN_S = 25.0
 HANGS_LIMIT_S = 8.0
 

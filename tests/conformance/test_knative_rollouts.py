@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from include.model_release.errors import CanaryRefusedError, TimedOutError, UserError
-from include.model_release.rollout.next_action import (
+from slipway_core.errors import CanaryRefusedError, TimedOutError, UserError
+from slipway_core.rollout.next_action import (
     Done,
     Promote,
     RollBack,

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from include.model_release.errors import CanaryRefusedError, UserError
-from include.model_release.rollout.next_action import (
+from slipway_core.errors import CanaryRefusedError, UserError
+from slipway_core.rollout.next_action import (
     Done,
     FirstDeploy,
     Goal,

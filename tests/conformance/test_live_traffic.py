@@ -12,8 +12,8 @@ from threading import Thread
 
 import pytest
 
-from include.model_release.errors import CanaryRefusedError, TransientError, UserError
-from include.model_release.rollout.next_action import (
+from slipway_core.errors import CanaryRefusedError, TransientError, UserError
+from slipway_core.rollout.next_action import (
     Done,
     FirstDeploy,
     Promote,

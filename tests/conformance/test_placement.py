@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient
+
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.rollout.next_action import Done
-from include.model_release.rollout.servers.served import served_protocol
-from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from slipway_core.rollout.next_action import Done
+from slipway_core.rollout.servers.served import served_protocol
+from slipway_core.spec.release_file import ReleaseSpec, parse_release_spec
 from tests.support.conformance.api import Object
 from tests.support.conformance.build import KUBE, build
 from tests.support.conformance.real_cluster import RealCluster

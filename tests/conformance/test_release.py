@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.rollout.observation import observe
-from include.sandbox.demo.chapters import answering_at_the_end
-from include.sandbox.demo.counts import CandidateSpan
+from slipway_core.rollout.observation import observe
+from slipway_sandbox.demo.chapters import answering_at_the_end
+from slipway_sandbox.demo.counts import CandidateSpan
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.release.story import BAD, FIRST, GOOD, ReleaseStory, play
 

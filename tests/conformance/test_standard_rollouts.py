@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from include.model_release.errors import SpecError, TimedOutError, TransientError, UserError
-from include.model_release.rollout.fields import FIELD_MANAGER
-from include.model_release.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
+from slipway_core.errors import SpecError, TimedOutError, TransientError, UserError
+from slipway_core.rollout.fields import FIELD_MANAGER
+from slipway_core.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import Rollouts, uri
 from tests.support.conformance.standard_mode import (

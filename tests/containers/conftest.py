@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.triton import TritonServer
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.containers.bases import Bases
 from tests.support.containers.engine import Engine, NoEngineError, find_engine
 from tests.support.containers.image_pod import ImagePod

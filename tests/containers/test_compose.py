@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from include.sandbox.host.settings import SandboxSettings
+from slipway_sandbox.host.settings import SandboxSettings
 from tests.support.containers.compose_project import BRIDGE, GATEWAY, USER, ComposeProject
 from tests.support.containers.docker_engine import DockerEngine, docker_engine
 from tests.support.containers.engine import Engine, NoEngineError, containers_dir

@@ -15,14 +15,14 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from include.model_release.errors import SmokeTestRefusedError
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.model_release.gates.parity import parse_parity
-from include.model_release.gates.smoke_test.judge import judge_smoke_test, require_smoke_test
-from include.model_release.gates.smoke_test.report import SmokeTestReport
-from include.model_release.spec.smoke_test import SmokeTest
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.errors import SmokeTestRefusedError
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_core.gates.parity import parse_parity
+from slipway_core.gates.smoke_test.judge import judge_smoke_test, require_smoke_test
+from slipway_core.gates.smoke_test.report import SmokeTestReport
+from slipway_core.spec.smoke_test import SmokeTest
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.containers.bases import has_base
 from tests.support.containers.engine import RUN_LIMIT_S, SCRATCH, Engine
@@ -98,7 +98,7 @@ def test_nothing_is_compiled_at_a_start(engine: Engine, build: Build, name: str)
     configuration = engine.inspect(image)["Config"]
     words = [*(configuration.get("Entrypoint") or ()), *configuration["Cmd"]]
     programs = [[f"/opt/slipway/bin/{word}"] for word in words if word.endswith(".py")]
-    program = ["-OO", "-m", "include.guard"] if name == "guard" else programs[0]
+    program = ["-OO", "-m", "slipway_guard"] if name == "guard" else programs[0]
     done = engine.run(image, "-v", *program, "--help", options=["--entrypoint", "python3"])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "matches /" in done.stderr

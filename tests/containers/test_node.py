@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from moto.server import ThreadedMotoServer
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.convert import ConvertModelOperator
@@ -28,11 +29,10 @@ from slipway.operators.staging import Staging
 from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.errors import TransientError
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.object_store import make_conditional_writes_atomic
+from slipway_core.errors import TransientError
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.object_store import make_conditional_writes_atomic
 from tests.support.conformance.control_plane import ADMIN
 from tests.support.containers.engine import Engine, NoEngineError, containers_dir
 from tests.support.containers.ledger import Ledger

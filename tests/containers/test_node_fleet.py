@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.conformance.fleet.service import FleetService, fleet_service
 from tests.support.conformance.fleet.story import (
     LIMIT_S,

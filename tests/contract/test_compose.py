@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from include.sandbox.services.airflow import NEEDED_OPTIONS
+from slipway_sandbox.services.airflow import NEEDED_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "docker-compose.yaml"
@@ -54,7 +54,7 @@ def test_it_is_airflow_as_its_users_expect_it(compose: dict[str, Any]) -> None:
     assert services.keys() == AIRFLOW_SERVICES | {"postgres", "redis", "init"}
     for name in AIRFLOW_SERVICES:
         assert services[name]["environment"]["AIRFLOW__CORE__EXECUTOR"] == "CeleryExecutor"
-        assert services[name]["environment"]["PYTHONPATH"] == "/opt/airflow"
+        assert services[name]["environment"]["PYTHONPATH"] == "/opt/airflow/include"
         mounted = {volume.split(":")[0] for volume in services[name]["volumes"]}
         assert {"./dags", "./plugins", "./include"} <= mounted
 

@@ -9,8 +9,8 @@ from typing import Any
 import boto3
 import pytest
 
-from include.model_release.intake import IncomingVersion, parse_messages
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.intake import IncomingVersion, parse_messages
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.store.moto_server import moto_server
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "queue"

@@ -99,7 +99,7 @@ def test_without_configuration_the_next_step_is_told(environment: Path) -> None:
 def test_the_packages_hold_their_data_and_nothing_of_the_sandbox(environment: Path) -> None:
     """Templates and styles come along; tests, DAGs and the sandbox do not."""
     program = (
-        "import slipway, include.model_release.reports as reports; from pathlib import Path; "
+        "import slipway, slipway_core.reports as reports; from pathlib import Path; "
         "print(len(list(Path(reports.__file__).parent.rglob('*.j2')))); "
         "print((Path(slipway.__file__).parent / 'cli' / 'main.py').is_file())"
     )
@@ -113,9 +113,9 @@ def test_the_packages_hold_their_data_and_nothing_of_the_sandbox(environment: Pa
         check=True,
     )
     templates, has_main = done.stdout.split()
-    assert int(templates) == len(list((ROOT / "include/model_release/reports").rglob("*.j2")))
+    assert int(templates) == len(list((ROOT / "include/slipway_core/reports").rglob("*.j2")))
     assert has_main == "True"
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
-    if (packages / "include").is_dir():
-        assert not (packages / "include" / "sandbox").exists()
+    if (packages / "slipway").is_dir():
+        assert not (packages / "slipway_sandbox").exists()
         assert not {"tests", "dags", "benchmarks"} & {one.name for one in packages.iterdir()}

@@ -31,7 +31,7 @@ def bag() -> Iterator[DagBag]:
         patch.setattr(socket, "getaddrinfo", _refuse)
         warnings.simplefilter("error")
         # What other libraries warn of when they are imported is theirs.
-        for module in ("airflow", "slipway", "include", "dags", "unusual_prefix"):
+        for module in ("airflow", "slipway", "slipway_core", "dags", "unusual_prefix"):
             warnings.filterwarnings("error", module=rf"{module}.*")
         yield DagBag(DAGS, safe_mode=False)
 

@@ -9,7 +9,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-from include.model_release.acts.requests import (
+from slipway_core.acts.requests import (
     APPROVE,
     COMMENT,
     REJECT,
@@ -18,7 +18,7 @@ from include.model_release.acts.requests import (
     StartRun,
     request_of,
 )
-from include.model_release.acts.table import ACT_NAMES, ACTS, EVIDENCE_LONGEST, ActName
+from slipway_core.acts.table import ACT_NAMES, ACTS, EVIDENCE_LONGEST, ActName
 from tests.support.dags.workflows import fill_in
 
 LEAST = Asked(

@@ -18,12 +18,12 @@ from airflow.sdk.definitions.dag import DAG
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
-from slipway.pools import STAGING_POOL
 
-from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
-from include.model_release.spec.pods.settings import LONGEST_STARTUP_S
-from include.model_release.spec.release_file import Serving
-from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
+from slipway.pools import STAGING_POOL
+from slipway_core.spec.conversion.target import LONGEST_CONVERSION_S
+from slipway_core.spec.pods.settings import LONGEST_STARTUP_S
+from slipway_core.spec.release_file import Serving
+from slipway_core.spec.run_overrides import ROLLBACK_PARAMETERS
 from tests.support.dags.workflows import (
     BENCHMARK,
     DAGS,
@@ -254,11 +254,11 @@ def test_parsing_imports_nothing_that_only_tasks_need() -> None:
     """
     program = (
         "import json, sys, runpy; [runpy.run_path(name) for name in sys.argv[1:]];"
-        "from include.model_release.spec.release_file import ReleaseSpec;"
+        "from slipway_core.spec.release_file import ReleaseSpec;"
         "print('RESULT', json.dumps([ReleaseSpec.__pydantic_complete__, sorted(sys.modules)]))"
     )
     command = [sys.executable, "-c", program, *(str(DAGS / name) for name in FILES)]
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    paths = os.pathsep.join([str(ROOT / "include"), str(ROOT / "plugins")])
     done = subprocess.run(
         command,
         env={**os.environ, "PYTHONPATH": paths},

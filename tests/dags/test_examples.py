@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
+
 from slipway.assets import live_asset, rolled_back_asset
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "dags"

@@ -31,7 +31,7 @@ def test_fleets_file_schedules_it(tmp_path: Path) -> None:
     (tmp_path / "edge.yaml").write_text("fleet: edge\nmodel: digits\nconnections: [a]\n")
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "include"), str(ROOT / "plugins")]),
         "SLIPWAY_FLEETS_DIR": str(tmp_path),
     }
     done = subprocess.run(

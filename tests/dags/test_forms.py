@@ -9,8 +9,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.dag import DAG
 from airflow.sdk.exceptions import ParamValidationError
 
-from include.model_release.identifiers import list_models
-from include.model_release.spec.run_overrides import (
+from slipway_core.identifiers import list_models
+from slipway_core.spec.run_overrides import (
     FREEZE_PARAMETERS,
     PAUSE_PARAMETERS,
     REJECTION_PARAMETERS,

@@ -11,7 +11,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 from jinja2.sandbox import SandboxedEnvironment
 
-from include.model_release.spec.run_overrides import FINDING_PARAMETERS, REVALIDATION_PARAMETERS
+from slipway_core.spec.run_overrides import FINDING_PARAMETERS, REVALIDATION_PARAMETERS
 from tests.support.dags.workflows import FINDING, REVALIDATION, ROLLBACK, ancestors, fill_in
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
-from slipway.pools import STAGING_POOL
 
-from include.model_release.spec.run_overrides import TUNING_PARAMETERS
+from slipway.pools import STAGING_POOL
+from slipway_core.spec.run_overrides import TUNING_PARAMETERS
 from tests.support.dags.workflows import TUNING, ancestors, fill_in
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
-from slipway.triggers.outbox import OutboxTrigger
 
+from slipway.triggers.outbox import OutboxTrigger
 from tests.support.dags.workflows import DAGS, DELIVERY, ROOT
 
 
@@ -48,7 +48,7 @@ def test_its_watcher_survives_the_database(bag: DagBag) -> None:
 def test_parsing_loads_no_library_that_sends() -> None:
     """DAG files are parsed often: Apprise, the webhooks' library and Jinja2's templates come when something is sent."""
     program = "import json, sys, runpy; runpy.run_path(sys.argv[1]); print('RESULT', json.dumps(sorted(sys.modules)))"
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    paths = os.pathsep.join([str(ROOT / "include"), str(ROOT / "plugins")])
     done = subprocess.run(
         [sys.executable, "-c", program, str(DAGS / f"{DELIVERY}.py")],
         env={**os.environ, "PYTHONPATH": paths},

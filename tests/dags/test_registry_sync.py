@@ -12,7 +12,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 
-from include.model_release.spec.run_overrides import SYNC_PARAMETERS
+from slipway_core.spec.run_overrides import SYNC_PARAMETERS
 from tests.support.dags.workflows import DAGS, ROOT, SYNC, ancestors, fill_in
 
 SECTION = "registry:\n  mlflow: {registered_model: Digits}\n"
@@ -27,7 +27,7 @@ print("IMPORTED", late)
 
 def parsed(folder: Path, **variables: str) -> str:
     """Read the DAG's file in a process of its own, with the release files of a folder."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    paths = os.pathsep.join([str(ROOT / "include"), str(ROOT / "plugins")])
     environment = {"PYTHONPATH": paths, "SLIPWAY_RELEASES_DIR": str(folder), **variables}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(DAGS / f"{SYNC}.py")],

@@ -14,7 +14,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
 from jinja2.sandbox import SandboxedEnvironment
 
-from include.model_release.spec.run_overrides import GC_PARAMETERS, PIN_PARAMETERS
+from slipway_core.spec.run_overrides import GC_PARAMETERS, PIN_PARAMETERS
 from tests.support.dags.workflows import DAGS, GC, PIN, ROOT, ancestors, fill_in
 
 
@@ -59,7 +59,7 @@ def test_the_schedule_deletes_where_a_setting_says_so(value: str, expected: bool
         "import runpy, sys; found = runpy.run_path(sys.argv[1]);"
         "print('RESULT', found['PARAMS']['dry_run'].value, found['STORE']['aws_conn_id'])"
     )
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    paths = os.pathsep.join([str(ROOT / "include"), str(ROOT / "plugins")])
     environment = {"PYTHONPATH": paths, "SLIPWAY_GC_DRY_RUN": value, "SLIPWAY_GC_AWS_CONN_ID": "collector"}
     done = subprocess.run(
         [sys.executable, "-c", program, str(DAGS / f"{GC}.py")],

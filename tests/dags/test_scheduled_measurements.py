@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import ParamValidationError
+
 from slipway.dag_header import has_schedule
 from slipway.pools import STAGING_POOL
-
-from include.model_release.spec.run_overrides import BENCHMARK_PARAMETERS
+from slipway_core.spec.run_overrides import BENCHMARK_PARAMETERS
 from tests.support.dags.workflows import BENCHMARK, SCHEDULED, TUNING, ancestors, fill_in
 
 

@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 import pytest
 from rich.console import Console
 
-from include.sandbox import lifecycle
-from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
-from include.sandbox.services import airflow
+from slipway_sandbox import lifecycle
+from slipway_sandbox.host.progress import Steps
+from slipway_sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
+from slipway_sandbox.services import airflow
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.fleet_story import LEFT, RIGHT, UNREACHABLE_S, FleetStory
 from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from include.model_release.record.kinds import RaiseHeld, VersionUnrejected
+from slipway_core.record.kinds import RaiseHeld, VersionUnrejected
 from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.operations_stories import OLD_FILES, FourEyesStory, FrozenStory
 from tests.support.e2e.running_sandbox import RunningSandbox

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.bucket_layout import live_key, model_view_key
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.model_fold import version_line
-from include.sandbox.demo.chapters import answering_at_the_end
-from include.sandbox.demo.counts import CandidateSpan
+from slipway_core.bucket_layout import live_key, model_view_key
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.model_fold import version_line
+from slipway_sandbox.demo.chapters import answering_at_the_end
+from slipway_sandbox.demo.counts import CandidateSpan
 from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.running_sandbox import Ended, RunningSandbox
 from tests.support.e2e.stories import BAD_MESSAGES, DigitsStory

@@ -10,9 +10,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from model_signing.verifying import Config as StandardVerifier
 
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.demo.chapters import answering_at_the_end
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.demo.chapters import answering_at_the_end
 from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.release_files import MIRRORED_REQUESTS, ON_CALL
 from tests.support.e2e.stories import OnCallStory

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from include.sandbox.demo.chapters import answering_at_the_end
+from slipway_sandbox.demo.chapters import answering_at_the_end
 from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.release_files import ONE_AT_A_TIME
 from tests.support.e2e.stories import SIGNING_KEY, OnCallStory, OneAtATimeStory, OnGpuStory

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from include.sandbox.demo.chapters import answering_at_the_end
-from include.sandbox.demo.counts import CandidateSpan
+from slipway_sandbox.demo.chapters import answering_at_the_end
+from slipway_sandbox.demo.counts import CandidateSpan
 from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.outage_stories import GUARD_SLACK_S, OutageStory
 from tests.support.e2e.release_files import ORPHANED_LEASE_S

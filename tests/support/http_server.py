@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import BaseServer
 from types import MappingProxyType
 
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 # `shutdown()` waits until the server looks again; the standard library's half a second is longer than most tests.
 POLL_INTERVAL_S = 0.02

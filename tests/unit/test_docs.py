@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figures import FIGURES
-from include.model_release.intake import IncomingVersion, parse_ready
-from include.model_release.publishing.variants import variant_names, with_variant
-from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
-from include.sandbox.host.images import IMAGES_VARIABLE
-from include.sandbox.host.preflight import PORT_VARIABLES
-from include.sandbox.host.settings import ROOT_VARIABLE
+from slipway_core.intake import IncomingVersion, parse_ready
+from slipway_core.publishing.variants import variant_names, with_variant
+from slipway_core.spec.release_file import ReleaseSpec, parse_release_spec
+from slipway_sandbox.host.images import IMAGES_VARIABLE
+from slipway_sandbox.host.preflight import PORT_VARIABLES
+from slipway_sandbox.host.settings import ROOT_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -183,7 +183,7 @@ def test_the_architecture_names_every_package() -> None:
     text = ARCHITECTURE.read_text(encoding="utf-8")
     packages = [
         path.parent.relative_to(ROOT / folder).as_posix()
-        for folder in ("include/model_release", "plugins/slipway", "include/sandbox")
+        for folder in ("include/slipway_core", "plugins/slipway", "include/slipway_sandbox")
         for path in (ROOT / folder).glob("*/__init__.py")
     ]
     assert packages
@@ -193,11 +193,10 @@ def test_the_architecture_names_every_package() -> None:
 @documents
 def test_every_module_that_a_document_runs_is_a_program(document: Path) -> None:
     """`python -m MODULE` in a document names a package with a `__main__`, or a module that is a program."""
-    named = re.findall(
-        r"python3? -m ((?:benchmarks|include|slipway)[\w.]*)", document.read_text(encoding="utf-8")
-    )
+    named = re.findall(r"python3? -m ((?:benchmarks|slipway)[\w.]*)", document.read_text(encoding="utf-8"))
     for module in named:
-        path = ROOT / re.sub(r"^slipway\b", "plugins.slipway", module).replace(".", "/")
+        folder = {"benchmarks": ROOT, "slipway": ROOT / "plugins"}.get(module.split(".")[0], ROOT / "include")
+        path = folder / module.replace(".", "/")
         program = path.with_suffix(".py")
         is_program = program.exists() and "__main__" in program.read_text(encoding="utf-8")
         assert is_program or (path / "__main__.py").exists(), module
@@ -334,7 +333,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 def test_a_missing_path_is_found_out() -> None:
     """The check of paths can fail: a name that is not there is not taken for a placeholder."""
-    assert not exists("include/model_release/no_such_file.py")
+    assert not exists("include/slipway_core/no_such_file.py")
     assert not exists("include/no_such_folder/MODEL.yaml")
     assert exists("include/releases/MODEL.yaml")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.store import lane, real_servers
 
 

@@ -56,7 +56,7 @@ def is_test_module(name: str) -> bool:
         ("tests.unit.test_docs.ROOT", True),
         ("tests.unit.plugins.conftest.LeaseDouble", True),
         ("tests.support.store.manifests.test_value", False),
-        ("include.model_release.gates.test_values.limit", False),
+        ("slipway_core.gates.test_values.limit", False),
     ],
 )
 def test_a_test_module_is_known_by_its_name(name: str, expected: bool) -> None:
@@ -101,7 +101,7 @@ def test_no_file_is_longer_than_a_reader_can_hold() -> None:
 
 
 def test_no_folder_holds_more_files_than_a_reader_can_hold() -> None:
-    """A folder is one room."""
+    """A folder is one package."""
     files = Counter(named(path.parent) for path in sources())
     assert {folder: count for folder, count in files.items() if count > MOST_FILES_OF_A_FOLDER} == {}
 

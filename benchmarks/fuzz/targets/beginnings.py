@@ -10,10 +10,10 @@ from random import Random
 
 import onnx
 from onnx import TensorProto, helper
-from slipway.cli.beginning.begin import begin
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import Target
+from slipway.cli.beginning.begin import begin
 
 _NAMES = (
     "",

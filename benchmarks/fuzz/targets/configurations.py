@@ -8,12 +8,12 @@ from random import Random
 
 from benchmarks.fuzz import mutate, pbtxt
 from benchmarks.fuzz.target import Target
-from include.model_release.spec.release_file import Serving
-from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.build import build_model_config, served_signature
-from include.model_release.triton_config.canonical import canonical_config, config_sha256
-from include.model_release.triton_config.checks.contradictions import contradictions
-from include.model_release.triton_config.ensemble import (
+from slipway_core.spec.release_file import Serving
+from slipway_core.tensors import ModelSignature
+from slipway_core.triton_config.build import build_model_config, served_signature
+from slipway_core.triton_config.canonical import canonical_config, config_sha256
+from slipway_core.triton_config.checks.contradictions import contradictions
+from slipway_core.triton_config.ensemble import (
     called_models,
     departures,
     load_order,
@@ -21,8 +21,8 @@ from include.model_release.triton_config.ensemble import (
     pin_bundle,
     rename_bundle,
 )
-from include.model_release.triton_config.files import named_files
-from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from slipway_core.triton_config.files import named_files
+from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
 
 _SIGNATURE = ModelSignature.model_validate(
     {

@@ -9,25 +9,25 @@ from typing import Any
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import Target
 from benchmarks.fuzz.targets.records import stories
-from include.model_release.gates.mirror_comparison import (
+from slipway_core.gates.mirror_comparison import (
     MirrorLimits,
     MirrorReport,
     judge_mirror,
     mirror_evidence,
 )
-from include.model_release.gates.smoke_test.evidence import smoke_test_evidence
-from include.model_release.gates.smoke_test.judge import judge_smoke_test
-from include.model_release.gates.smoke_test.report import SmokeTestReport
-from include.model_release.record.events import Event
-from include.model_release.reports.canary.document import CanaryEvidence
-from include.model_release.reports.canary.evidence import canary_evidence
-from include.model_release.reports.canary.page import render_canary_html
-from include.model_release.reports.canary.recording import recordings
-from include.model_release.reports.mirror_page import render_mirror_html
-from include.model_release.reports.smoke_test_page import render_smoke_test_html
-from include.model_release.reports.validation.page import render_report_html
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
-from include.model_release.spec.smoke_test import SmokeTest
+from slipway_core.gates.smoke_test.evidence import smoke_test_evidence
+from slipway_core.gates.smoke_test.judge import judge_smoke_test
+from slipway_core.gates.smoke_test.report import SmokeTestReport
+from slipway_core.record.events import Event
+from slipway_core.reports.canary.document import CanaryEvidence
+from slipway_core.reports.canary.evidence import canary_evidence
+from slipway_core.reports.canary.page import render_canary_html
+from slipway_core.reports.canary.recording import recordings
+from slipway_core.reports.mirror_page import render_mirror_html
+from slipway_core.reports.smoke_test_page import render_smoke_test_html
+from slipway_core.reports.validation.page import render_report_html
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
+from slipway_core.spec.smoke_test import SmokeTest
 
 _LIMITS = MirrorLimits(
     requests=200,

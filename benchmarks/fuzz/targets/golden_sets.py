@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import Target
-from include.model_release.gates.validation.golden_set import Kind, golden_from_arrays
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.tensors import ModelSignature
+from slipway_core.gates.validation.golden_set import Kind, golden_from_arrays
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.tensors import ModelSignature
 from slipway_pod.errors import PodError
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.tensors import Tensor

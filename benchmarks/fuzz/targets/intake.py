@@ -8,9 +8,9 @@ from typing import Any
 
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.intake import IncomingVersion, parse_messages, parse_ready
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.tensors import ModelSignature
+from slipway_core.intake import IncomingVersion, parse_messages, parse_ready
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.tensors import ModelSignature
 
 _ARRIVED = IncomingVersion("digits", 2)
 _READY: tuple[dict[str, Any], ...] = (

@@ -7,18 +7,17 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from slipway.traffic.checkpoint import CanaryJournal, WatchState
-
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.recordings import replay
-from include.model_release.errors import SlipwayError
-from include.model_release.json_source import parse_json
-from include.model_release.metrics.samples import Counters, Reading, Sample, Window
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import RollbackStarted, WeightObserved
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from slipway.traffic.checkpoint import CanaryJournal, WatchState
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.canary.recordings import replay
+from slipway_core.errors import SlipwayError
+from slipway_core.json_source import parse_json
+from slipway_core.metrics.samples import Counters, Reading, Sample, Window
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import RollbackStarted, WeightObserved
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
 
 _WINDOW = Window(2.0, Sample(100, 1, {1.0: 60, 5.0: 40}), Sample(50, 0, {1.0: 30, 5.0: 20}))
 _REPLAYED = Window(2.0, Sample(10, 0, {1.0: 10}), Sample(10, 1, {1.0: 10}), "replay")

@@ -8,8 +8,8 @@ from typing import Any
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.publishing.manifest import Manifest, differences
-from include.model_release.tensors import signature_from_metadata
+from slipway_core.publishing.manifest import Manifest, differences
+from slipway_core.tensors import signature_from_metadata
 
 _ENTRY = {"size_bytes": 3, "sha256": "a" * 64}
 _TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 64]}

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from slipway.metrics.envoy import counters_by_revision
-from slipway.metrics.prometheus_series import RevisionData, parse_answer, parse_series, shared_series
-
 from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.errors import SlipwayError
-from include.model_release.metrics.samples import Reading, SeriesReading, window_between
-from include.model_release.selectors import check_selector
+from slipway.metrics.envoy import counters_by_revision
+from slipway.metrics.prometheus_series import RevisionData, parse_answer, parse_series, shared_series
+from slipway_core.errors import SlipwayError
+from slipway_core.metrics.samples import Reading, SeriesReading, window_between
+from slipway_core.selectors import check_selector
 
 _NOW = 10_000.0
 _PAGE = """\

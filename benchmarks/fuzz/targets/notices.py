@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
-from include.model_release.operations.notices.message import TEXT_LIMIT, TITLE_LIMIT, message_of
-from include.model_release.operations.notices.notice import Fact, Notice, OutboxEntry
-from include.model_release.operations.notices.routing import parse_rules
+from slipway_core.operations.notices.message import TEXT_LIMIT, TITLE_LIMIT, message_of
+from slipway_core.operations.notices.notice import Fact, Notice, OutboxEntry
+from slipway_core.operations.notices.routing import parse_rules
 
 _ENTRY = OutboxEntry(
     notice=Notice(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
-from include.model_release.operations.freezes import (
+from slipway_core.operations.freezes import (
     FreezeUnreadableError,
     freeze,
     is_lifted,
@@ -20,8 +20,8 @@ from include.model_release.operations.freezes import (
     parse_freeze,
     parse_freeze_name,
 )
-from include.model_release.operations.windows import is_open, next_opening
-from include.model_release.spec.rollout.release_windows import ReleaseWindow
+from slipway_core.operations.windows import is_open, next_opening
+from slipway_core.spec.rollout.release_windows import ReleaseWindow
 
 _NOW = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
 _KEY, _CONTENT = freeze(

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from benchmarks.dashboard.store import model_name, seeded
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
-from include.model_release.bucket_layout import live_key, model_view_key
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.live_in_model import with_live
-from include.model_release.read_model.model_fold import beside_of, updated
+from slipway_core.bucket_layout import live_key, model_view_key
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.live_in_model import with_live
+from slipway_core.read_model.model_fold import beside_of, updated
 
 _NOW = datetime(2026, 11, 22, tzinfo=UTC)
 _MODEL = model_name(0)

@@ -14,12 +14,12 @@ from typing import Any
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.documents import json_bytes
 from benchmarks.fuzz.target import Target
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.model_release.gates.benchmark.verdict import judge_benchmark
-from include.model_release.gates.parity import parse_parity, require_parity, worst_figures
-from include.model_release.publishing.conversion_result import parse_converted, require_same_service
-from include.model_release.spec.release_file import Benchmark
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_core.gates.benchmark.verdict import judge_benchmark
+from slipway_core.gates.parity import parse_parity, require_parity, worst_figures
+from slipway_core.publishing.conversion_result import parse_converted, require_same_service
+from slipway_core.spec.release_file import Benchmark
 from slipway_pod.conversion.source_files import _unpack
 from slipway_pod.errors import PodError
 

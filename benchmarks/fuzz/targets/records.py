@@ -13,21 +13,21 @@ from typing import Any
 from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.record.events import Event, parse_event_key
-from include.model_release.record.fold import fold
-from include.model_release.record.kinds import (
+from slipway_core.record.events import Event, parse_event_key
+from slipway_core.record.fold import fold
+from slipway_core.record.kinds import (
     HoldOverridden,
     RaiseHeld,
     VersionRejected,
     VersionUnrejected,
 )
-from include.model_release.record.state import release_report
-from include.model_release.reports.canary.document import CanaryEvidence
-from include.model_release.reports.canary.evidence import canary_evidence
-from include.model_release.reports.canary.page import render_canary_html
-from include.model_release.reports.canary.recording import recordings
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
-from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
+from slipway_core.record.state import release_report
+from slipway_core.reports.canary.document import CanaryEvidence
+from slipway_core.reports.canary.evidence import canary_evidence
+from slipway_core.reports.canary.page import render_canary_html
+from slipway_core.reports.canary.recording import recordings
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
+from slipway_sandbox.lab.simulation.recorded_canary import Story, Traffic
 
 
 @cache

@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
-from include.model_release.errors import VersionConflictError, WebhookRefusedError
-from include.model_release.json_source import parse_json
-from include.model_release.operations.registry_answers import (
+from slipway_core.errors import VersionConflictError, WebhookRefusedError
+from slipway_core.json_source import parse_json
+from slipway_core.operations.registry_answers import (
     BucketFolder,
     FileTally,
     artifact_folder,
@@ -21,8 +21,8 @@ from include.model_release.operations.registry_answers import (
     parse_registry_version,
     parse_registry_versions,
 )
-from include.model_release.operations.registry_arrival import InBucket, Origin, next_step
-from include.model_release.operations.registry_webhook import read_delivery
+from slipway_core.operations.registry_arrival import InBucket, Origin, next_step
+from slipway_core.operations.registry_webhook import read_delivery
 
 _ROOT = "s3://mlflow/1/"
 _SECRET = "a secret of the fuzzer"  # noqa: S105

@@ -9,13 +9,13 @@ from random import Random
 from typing import Any
 
 import yaml
-from slipway.release_run import ReleaseRun
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json, mutated_yaml, yaml_bytes
 from benchmarks.fuzz.target import Target
-from include.model_release.canary.recordings import read_policy
-from include.model_release.spec.release_file import (
+from slipway.release_run import ReleaseRun
+from slipway_core.canary.recordings import read_policy
+from slipway_core.spec.release_file import (
     ReleaseSpec,
     apply_overrides,
     load_release_spec,

@@ -8,16 +8,16 @@ from typing import Any
 
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import VersionDeletedError
-from include.model_release.operations.audit import GcApproval, require_approved
-from include.model_release.operations.gc_run import ModelResult, RunPlan, VersionResult
-from include.model_release.operations.names_in_use import versions_named
-from include.model_release.operations.pins import Pin, told_of_pin
-from include.model_release.operations.retention import ModelFacts, ModelPlan, StoredVersion, plan_retention
-from include.model_release.publishing.tombstone import Tombstone, deleted_error
-from include.model_release.reports.retention_page import render_retention_html
-from include.model_release.spec.retention import Retention
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import VersionDeletedError
+from slipway_core.operations.audit import GcApproval, require_approved
+from slipway_core.operations.gc_run import ModelResult, RunPlan, VersionResult
+from slipway_core.operations.names_in_use import versions_named
+from slipway_core.operations.pins import Pin, told_of_pin
+from slipway_core.operations.retention import ModelFacts, ModelPlan, StoredVersion, plan_retention
+from slipway_core.publishing.tombstone import Tombstone, deleted_error
+from slipway_core.reports.retention_page import render_retention_html
+from slipway_core.spec.retention import Retention
 
 _AT = datetime(2026, 1, 2, tzinfo=UTC)
 _NOW = datetime(2026, 6, 2, tzinfo=UTC)

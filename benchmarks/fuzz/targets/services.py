@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import BrokenPromiseError, Target
-from include.model_release.rollout.lease import LeaseWatch, ending, lease_manifest, parse_lease, renewal
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.lease import LeaseWatch, ending, lease_manifest, parse_lease, renewal
+from slipway_core.rollout.next_action import (
     Done,
     FirstDeploy,
     Goal,
@@ -28,9 +28,9 @@ from include.model_release.rollout.next_action import (
     next_action,
     observe,
 )
-from include.model_release.rollout.preflight import cluster_config, preflight
-from include.sandbox.lab.simulation.knative_model import live_model
-from include.sandbox.lab.simulation.standard_model import standard_live
+from slipway_core.rollout.preflight import cluster_config, preflight
+from slipway_sandbox.lab.simulation.knative_model import live_model
+from slipway_sandbox.lab.simulation.standard_model import standard_live
 
 _STABLE, _CANDIDATE = "s3://b/v2", "s3://b/v3"
 _FORWARD: tuple[Goal, ...] = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import Asset, AssetAlias
 
-from include.model_release.identifiers import validate_model_name
-from include.model_release.record.milestones import MilestoneKind
+from slipway_core.identifiers import validate_model_name
+from slipway_core.record.milestones import MilestoneKind
 
 # With "x-" before it Airflow takes the address as it is.
 SCHEME = "x-slipway"

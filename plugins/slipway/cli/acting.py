@@ -6,8 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from include.airflow_api.errors import ConflictError, NotThereError
-from include.model_release.acts.requests import (
+from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.unrecorded import require_landed
+from slipway_airflow_api.errors import ConflictError, NotThereError
+from slipway_core.acts.requests import (
     ADMIT_TASK_ID,
     COMMENT,
     STOP_REASON,
@@ -19,11 +21,9 @@ from include.model_release.acts.requests import (
     request_of,
     require_filled_in,
 )
-from include.model_release.acts.table import ACTS, ActName
-from include.model_release.errors import SlipwayError, TransientError, UserError
-from include.model_release.operations.run_names import free_run_id, run_name
-from slipway.cli.failures import CommandError, ExitCode
-from slipway.cli.unrecorded import require_landed
+from slipway_core.acts.table import ACTS, ActName
+from slipway_core.errors import SlipwayError, TransientError, UserError
+from slipway_core.operations.run_names import free_run_id, run_name
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk
@@ -55,7 +55,7 @@ def require_available(desk: Desk, name: ActName, asked: Asked) -> None:
 
     :raises CommandError: it makes none; the error has the reason and the next command.
     """
-    from include.model_release.acts.availability import Refused, Situation, availability
+    from slipway_core.acts.availability import Refused, Situation, availability
 
     if asked.model is None:
         return

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from include.model_release.errors import SlipwayError
 from slipway.cli.output import Format, Printer
 from slipway.cli.plain import plain
 from slipway.cli.settings import Flags, Settings, load_settings
+from slipway_core.errors import SlipwayError
 
 if TYPE_CHECKING:
-    from include.airflow_api.client import ClientSession
-    from include.airflow_api.session import Session
     from slipway.cli.server import Server
+    from slipway_airflow_api.client import ClientSession
+    from slipway_airflow_api.session import Session
 
 CONNECTION = "Connection"
 
@@ -67,7 +67,7 @@ class Desk:
     @cached_property
     def session(self) -> Session:
         """Airflow, as this person."""
-        from include.airflow_api.session import Session
+        from slipway_airflow_api.session import Session
 
         return Session(self.settings.access)
 
@@ -81,7 +81,7 @@ class Desk:
     @cached_property
     def airflow(self) -> ClientSession:
         """Airflow's own client library, which takes more than a second to import: only acts and logs need it."""
-        from include.airflow_api.client import ClientSession
+        from slipway_airflow_api.client import ClientSession
 
         return ClientSession(self.session)
 

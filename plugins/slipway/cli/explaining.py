@@ -9,16 +9,16 @@ from urllib.parse import quote
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from include.model_release.canary.verdict_text import against_words, meaning
-from include.model_release.read_model.documents import VersionLine
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.release_view import ReleaseView, StepView
-from include.model_release.record.stage_names import stage_name
-from include.model_release.reports.data_docs.page import FOLDER, INDEX
 from slipway.cli.output import table_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
 from slipway.cli.words import age, counted, moment, span, styled
+from slipway_core.canary.verdict_text import against_words, meaning
+from slipway_core.read_model.documents import VersionLine
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.release_view import ReleaseView, StepView
+from slipway_core.record.stage_names import stage_name
+from slipway_core.reports.data_docs.page import FOLDER, INDEX
 
 _OUTCOMES = {
     "open": "is being released",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from include.model_release.errors import SlipwayError, TimedOutError, TransientError
 from slipway.cli.plain import plain
+from slipway_core.errors import SlipwayError, TimedOutError, TransientError
 
 
 class ExitCode(IntEnum):
@@ -54,7 +54,7 @@ class CommandError(SlipwayError):
 
 def exit_code_of(error: SlipwayError) -> ExitCode:
     """Return the exit code that an error ends a command with."""
-    from include.airflow_api.errors import AddressError, SignInRefusedError
+    from slipway_airflow_api.errors import AddressError, SignInRefusedError
 
     if isinstance(error, CommandError):
         return error.code

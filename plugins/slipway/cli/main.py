@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from include.model_release.errors import SlipwayError
 from slipway.cli.failures import EXIT_CODES, ExitCode, exit_code_of, told
+from slipway_core.errors import SlipwayError
 
 _CODES = "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items())
 HELP = f"""Release models to NVIDIA Triton: see what is live and what is under way, and act on it.

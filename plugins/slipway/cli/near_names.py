@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import nearest
 from slipway.cli.failures import CommandError, ExitCode, exit_code_of
 from slipway.cli.plain import plain
 from slipway.cli.server import Server, UnknownVersionError
+from slipway_core.errors import SlipwayError
+from slipway_core.identifiers import nearest
 
 _SHOWN = 20
 

@@ -9,21 +9,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from include.airflow_api.errors import NotThereError
-from include.airflow_api.session import Session
-from include.model_release.errors import ServerUnavailableError, UserError
 from slipway.cli.failures import CommandError
 from slipway.cli.words import span
+from slipway_airflow_api.errors import NotThereError
+from slipway_airflow_api.session import Session
+from slipway_core.errors import ServerUnavailableError, UserError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from include.model_release.fleet.parity import Parity
-    from include.model_release.read_model.documents import FreezeLine, ModelDocument
-    from include.model_release.read_model.landed import Landed, LandedProblem
-    from include.model_release.read_model.live import LiveDocument
-    from include.model_release.read_model.release_view import ReleaseView
-    from include.model_release.read_model.waiting import WaitingRun
+    from slipway_core.fleet.parity import Parity
+    from slipway_core.read_model.documents import FreezeLine, ModelDocument
+    from slipway_core.read_model.landed import Landed, LandedProblem
+    from slipway_core.read_model.live import LiveDocument
+    from slipway_core.read_model.release_view import ReleaseView
+    from slipway_core.read_model.waiting import WaitingRun
 
 API = "/slipway/api"
 _BEING_MADE = "being made again"
@@ -80,7 +80,7 @@ class Server:
 
     def models(self) -> dict[str, ModelDocument | str]:
         """Return the document of each model, by name; a text says why a model's cannot be read."""
-        from include.model_release.read_model.documents import FreezeLine, ModelDocument
+        from slipway_core.read_model.documents import FreezeLine, ModelDocument
 
         answer, found = self._json("/models"), dict[str, ModelDocument | str]()
         self._read_beside(answer, "/models")
@@ -99,7 +99,7 @@ class Server:
         :param most_age_s: what is older counts as not known; None: it is returned, with its age.
         :raises NotKnownError: there is no record of it.
         """
-        from include.model_release.read_model.documents import ModelDocument
+        from slipway_core.read_model.documents import ModelDocument
 
         path = f"/models/{quote(name, safe='')}"
         try:
@@ -119,14 +119,14 @@ class Server:
 
         :raises TransientError: it cannot be told.
         """
-        from include.model_release.read_model.landed import Landed
+        from slipway_core.read_model.landed import Landed
 
         path = f"/landed/{quote(name, safe='')}"
         return _parsed(Landed, self._json(path), path)
 
     def model_or_empty(self, name: str, now: datetime, *, most_age_s: float | None = None) -> ModelDocument:
         """Return what is known of a model; of one that was never released, a document without versions."""
-        from include.model_release.read_model.documents import ModelDocument
+        from slipway_core.read_model.documents import ModelDocument
 
         try:
             return self.model(name, most_age_s=most_age_s)
@@ -136,7 +136,7 @@ class Server:
 
     def fleet(self, name: str) -> Parity:
         """Return what the servers of a fleet serve; Airflow asks them for this answer."""
-        from include.model_release.fleet.parity import Parity
+        from slipway_core.fleet.parity import Parity
 
         path = f"/fleets/{quote(name, safe='')}"
         document = {key: value for key, value in self._json(path).items() if key != "agree"}
@@ -147,8 +147,8 @@ class Server:
 
         :raises UnknownVersionError: there is no record of it.
         """
-        from include.model_release.read_model.live import LiveDocument
-        from include.model_release.read_model.release_view import ReleaseView
+        from slipway_core.read_model.live import LiveDocument
+        from slipway_core.read_model.release_view import ReleaseView
 
         path = f"/models/{quote(model, safe='')}/versions/{version}"
         try:
@@ -167,8 +167,8 @@ class Server:
         )
 
     def _read_beside(self, answer: Mapping[str, Any], path: str) -> None:
-        from include.model_release.read_model.landed import LandedProblem
-        from include.model_release.read_model.waiting import WaitingRun
+        from slipway_core.read_model.landed import LandedProblem
+        from slipway_core.read_model.waiting import WaitingRun
 
         self.waiting = tuple(_parsed(WaitingRun, one, path) for one in _list(answer.get("waiting")))
         self.unusable = tuple(_parsed(LandedProblem, one, path) for one in _list(answer.get("unusable")))
@@ -215,7 +215,7 @@ def _list(value: object) -> list[dict[str, Any]]:
 def _parsed(kind: type[Document], value: object, path: str) -> Document:
     from pydantic import ValidationError
 
-    from include.model_release.document_form import first_problem
+    from slipway_core.document_form import first_problem
 
     if not isinstance(value, Mapping):
         raise _strange(path, "no document")

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.airflow_api.access import Access
-from include.model_release.identifiers import nearest
 from slipway.cli.failures import CommandError, ExitCode
+from slipway_airflow_api.access import Access
+from slipway_core.identifiers import nearest
 
 SANDBOX_FILE = Path("run") / "cli.toml"
 """Below a sandbox's folder: what `make up` writes for this command."""

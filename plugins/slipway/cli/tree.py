@@ -8,16 +8,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from include.model_release.canary.verdict_text import against_words
-from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
-from include.model_release.read_model.live import LiveDocument, LiveSample
-from include.model_release.read_model.release_view import StepView
-from include.model_release.record.stage_names import stage_name
-from include.model_release.written_numbers import number
 from slipway.cli.output import fields_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
 from slipway.cli.words import age, counted, in_flight, moment, percent, span, styled
+from slipway_core.canary.verdict_text import against_words
+from slipway_core.read_model.documents import ModelDocument, OpenRelease, VersionLine
+from slipway_core.read_model.live import LiveDocument, LiveSample
+from slipway_core.read_model.release_view import StepView
+from slipway_core.record.stage_names import stage_name
+from slipway_core.written_numbers import number
 
 _SIGNS = {
     "done": ("✔", "green"),

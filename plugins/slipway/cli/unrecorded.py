@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from include.model_release.errors import UserError
 from slipway.cli.failures import CommandError
 from slipway.cli.plain import plain
+from slipway_core.errors import UserError
 
 if TYPE_CHECKING:
-    from include.model_release.read_model.documents import ModelDocument
-    from include.model_release.read_model.landed import LandedProblem
-    from include.model_release.read_model.waiting import WaitingRun
     from slipway.cli.desk import Desk
     from slipway.cli.server import Server
+    from slipway_core.read_model.documents import ModelDocument
+    from slipway_core.read_model.landed import LandedProblem
+    from slipway_core.read_model.waiting import WaitingRun
 
 
 def require_landed(desk: Desk, model: str, version: int) -> None:
@@ -24,7 +24,7 @@ def require_landed(desk: Desk, model: str, version: int) -> None:
     :raises CommandError: it has not, or it cannot; the error says why and what to do.
     :raises TransientError: it cannot be told.
     """
-    from include.model_release.read_model import landed
+    from slipway_core.read_model import landed
 
     try:
         landed.require_landed(desk.server.landed(model), version)
@@ -51,7 +51,7 @@ def runs_waiting(server: Server, document: ModelDocument, version: int | None = 
 
 def waiting_words(runs: Iterable[WaitingRun], now: datetime) -> str:
     """Write what runs wait for; "" for none."""
-    from include.model_release.read_model.waiting import waiting_sentence
+    from slipway_core.read_model.waiting import waiting_sentence
 
     return "; ".join(plain(waiting_sentence(run, now)) for run in runs)
 

@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from include.model_release.errors import TransientError
-from include.model_release.operations.run_notes import own_words
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
 from slipway.cli.unrecorded import runs_waiting
 from slipway.cli.words import in_flight, moment
+from slipway_core.errors import TransientError
+from slipway_core.operations.run_notes import own_words
 
 if TYPE_CHECKING:
-    from include.model_release.read_model.documents import ModelDocument, VersionLine
     from slipway.cli.desk import Desk
+    from slipway_core.read_model.documents import ModelDocument, VersionLine
 
 POLL_S = 2.0
 _LOOKS_AFTER_END = 5

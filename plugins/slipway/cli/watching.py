@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import TransientError
-from include.model_release.read_model.documents import ModelDocument
 from slipway.cli.output import Format, as_json
 from slipway.cli.plain import plain
 from slipway.cli.server import Server, UnknownVersionError, VersionDocuments
 from slipway.cli.tree import tree_of
 from slipway.cli.unrecorded import runs_waiting, unusable_lines, waiting_words
 from slipway.cli.words import in_flight, moment, percent
+from slipway_core.errors import TransientError
+from slipway_core.read_model.documents import ModelDocument
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from include.model_release.read_model.landed import LandedProblem
-    from include.model_release.read_model.waiting import WaitingRun
     from slipway.cli.desk import Desk
+    from slipway_core.read_model.landed import LandedProblem
+    from slipway_core.read_model.waiting import WaitingRun
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from include.model_release.record.stage_names import stage_name
 from slipway.cli.plain import plain
+from slipway_core.record.stage_names import stage_name
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
+    from slipway_core.read_model.documents import ModelDocument, OpenRelease, VersionLine
 
 _STYLES = {
     "promoted": "green",

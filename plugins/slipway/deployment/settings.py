@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from include.model_release.errors import UserError
-from include.model_release.identifiers import nearest
-from include.model_release.operations.notices.routing import parse_rules
+from slipway_core.errors import UserError
+from slipway_core.identifiers import nearest
+from slipway_core.operations.notices.routing import parse_rules
 
 PREFIX = "SLIPWAY_"
 _YES, _NO = "true", "false"

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import include
-from include.model_release.errors import RaiseRefusedError
-from include.model_release.fleet.alias import LoadedVersion, loaded_version
-from include.model_release.fleet.document import RunNote
-from include.model_release.fleet.fleet_file import FleetFile, list_fleets, load_fleet_file
-from include.model_release.fleet.golden import GoldenRequest
-from include.model_release.gates.validation.request_options import is_decoupled
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.raise_permission import fleet_refusal
-from include.model_release.record.state import ReleaseState
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
-from include.model_release.triton_config.ensemble import Configs
+import slipway_core
 from slipway.deployment.settings import folder_of, is_missing_folder
 from slipway.fleet.members import Members, StaticMembers, with_control_over_grpc
 from slipway.fleet.placing import place
@@ -33,13 +22,24 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
+from slipway_core.errors import RaiseRefusedError
+from slipway_core.fleet.alias import LoadedVersion, loaded_version
+from slipway_core.fleet.document import RunNote
+from slipway_core.fleet.fleet_file import FleetFile, list_fleets, load_fleet_file
+from slipway_core.fleet.golden import GoldenRequest
+from slipway_core.gates.validation.request_options import is_decoupled
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.raise_permission import fleet_refusal
+from slipway_core.record.state import ReleaseState
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
+from slipway_core.triton_config.ensemble import Configs
 
 FLEETS_VARIABLE = "SLIPWAY_FLEETS_DIR"
 
 
 def fleets_dir() -> Path:
     """Return the folder with the fleets' files: `SLIPWAY_FLEETS_DIR`, or the project's own."""
-    return folder_of(FLEETS_VARIABLE, Path(include.__path__[0]) / "fleets")
+    return folder_of(FLEETS_VARIABLE, Path(slipway_core.__file__).parents[1] / "fleets")
 
 
 def may_have_fleets() -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from include.model_release.errors import SlipwayError
+from slipway_core.errors import SlipwayError
 
 T = TypeVar("T")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from include.model_release.bucket_layout import CONFIG_FILE, staged_model
-from include.model_release.errors import UserError
-from include.model_release.fleet.alias import LoadedVersion
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.model_release.triton_config.staged_paths import names_files
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
+from slipway_core.bucket_layout import CONFIG_FILE, staged_model
+from slipway_core.errors import UserError
+from slipway_core.fleet.alias import LoadedVersion
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.pbtxt import to_pbtxt
+from slipway_core.triton_config.staged_paths import names_files
 
 _MARK_LIMIT_BYTES = 4096
 

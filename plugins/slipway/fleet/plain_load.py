@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from include.model_release.errors import (
+from slipway.fleet.each import outcomes_of
+from slipway.hooks.triton import TritonHook, versions_ready
+from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.calls import Call
+from slipway_core.errors import (
     LoadRefusedError,
     ModelNotLoadedError,
     ServerUnavailableError,
     SlipwayError,
     TimedOutError,
 )
-from include.model_release.triton_config.build import pin_versions
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.ensemble import departures
-from slipway.fleet.each import outcomes_of
-from slipway.hooks.triton import TritonHook, versions_ready
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.calls import Call
+from slipway_core.triton_config.build import pin_versions
+from slipway_core.triton_config.canonical import config_sha256
+from slipway_core.triton_config.ensemble import departures
 
 T = TypeVar("T")
 

@@ -10,25 +10,25 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from include.model_release.errors import (
+from slipway.blocking_calls import BlockingCalls
+from slipway.fleet.members import Members
+from slipway.fleet.servers import FleetServers
+from slipway.fleet.store import FleetStore
+from slipway.release_record.fresh_permission import require_fresh
+from slipway_core.errors import (
     ReleaseInProgressError,
     SlipwayError,
     StoreUnavailableError,
     TransientError,
     UserError,
 )
-from include.model_release.fleet.alias import LoadedVersion, loaded_version
-from include.model_release.fleet.document import Before, FleetDocument, RunNote
-from include.model_release.fleet.golden import GoldenRequest
-from include.model_release.fleet.outcome import FleetOutcome, ServerOutcome, ServerResult
-from include.model_release.fleet.plan import Run, ServerView, Step, next_step
-from include.model_release.fleet.policy import FleetPolicy
-from include.model_release.triton_config.options import Config
-from slipway.blocking_calls import BlockingCalls
-from slipway.fleet.members import Members
-from slipway.fleet.servers import FleetServers
-from slipway.fleet.store import FleetStore
-from slipway.release_record.fresh_permission import require_fresh
+from slipway_core.fleet.alias import LoadedVersion, loaded_version
+from slipway_core.fleet.document import Before, FleetDocument, RunNote
+from slipway_core.fleet.golden import GoldenRequest
+from slipway_core.fleet.outcome import FleetOutcome, ServerOutcome, ServerResult
+from slipway_core.fleet.plan import Run, ServerView, Step, next_step
+from slipway_core.fleet.policy import FleetPolicy
+from slipway_core.triton_config.options import Config
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class FleetRelease:
 
     :param run_id: names the release; the same one again goes on with it.
     :param configs: the configurations of the version's models as published, by name. Each server's model repository
-        has its files under `include.model_release.fleet.alias.version_name`.
+        has its files under `slipway_core.fleet.alias.version_name`.
     :param manifest_sha256: digest of the version's manifest.
     :param permit: raises unless users may get this version now; asked right before each commit, and blocking.
     :param golden: what all servers must answer alike; None: nothing is asked.

@@ -10,14 +10,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from include.model_release.errors import (
+from slipway.fleet.each import outcomes_of
+from slipway.fleet.members import Member
+from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.caller import TritonCaller
+from slipway.hooks.triton_client.calls import Call
+from slipway.hooks.triton_client.waits import drain, wait_ready
+from slipway_core.errors import (
     LoadRefusedError,
     ModelNotLoadedError,
     ServerUnavailableError,
     SlipwayError,
     TransientError,
 )
-from include.model_release.fleet.alias import (
+from slipway_core.fleet.alias import (
     AliasTarget,
     LoadedVersion,
     alias_files,
@@ -25,24 +31,18 @@ from include.model_release.fleet.alias import (
     next_name,
     version_name,
 )
-from include.model_release.fleet.document import Before
-from include.model_release.fleet.golden import GoldenRequest
-from include.model_release.fleet.parity import ServerReport
-from include.model_release.fleet.policy import FleetPolicy
-from include.model_release.triton_config.build import pin_versions
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.ensemble import (
+from slipway_core.fleet.document import Before
+from slipway_core.fleet.golden import GoldenRequest
+from slipway_core.fleet.parity import ServerReport
+from slipway_core.fleet.policy import FleetPolicy
+from slipway_core.triton_config.build import pin_versions
+from slipway_core.triton_config.canonical import config_sha256
+from slipway_core.triton_config.ensemble import (
     bundle_config_sha256,
     called_models,
     departures,
     load_order,
 )
-from slipway.fleet.each import outcomes_of
-from slipway.fleet.members import Member
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.caller import TritonCaller
-from slipway.hooks.triton_client.calls import Call
-from slipway.hooks.triton_client.waits import drain, wait_ready
 
 T = TypeVar("T")
 

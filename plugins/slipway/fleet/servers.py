@@ -8,15 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from include.model_release.errors import SlipwayError, TransientError
-from include.model_release.fleet.alias import LoadedVersion, next_name, version_name
-from include.model_release.fleet.document import Before
-from include.model_release.fleet.golden import GoldenRequest, answers_differ
-from include.model_release.fleet.plan import Act, Phase, ServerView
-from include.model_release.fleet.policy import FleetPolicy
 from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member, Members
 from slipway.fleet.server import Facts, FleetServer
+from slipway_core.errors import SlipwayError, TransientError
+from slipway_core.fleet.alias import LoadedVersion, next_name, version_name
+from slipway_core.fleet.document import Before
+from slipway_core.fleet.golden import GoldenRequest, answers_differ
+from slipway_core.fleet.plan import Act, Phase, ServerView
+from slipway_core.fleet.policy import FleetPolicy
 
 log = logging.getLogger(__name__)
 

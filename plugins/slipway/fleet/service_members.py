@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from include.kubernetes_objects import ObjectKind
-from include.model_release.errors import TimedOutError, TransientError, UserError
-from include.model_release.fleet.fleet_file import ServiceMembers
 from slipway.blocking_calls import BlockingCalls
 from slipway.fleet.members import Member, with_control_over_grpc
 from slipway.hooks.connection_fields import bracketed
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client.settings import TritonSettings
+from slipway_core.errors import TimedOutError, TransientError, UserError
+from slipway_core.fleet.fleet_file import ServiceMembers
+from slipway_kubernetes import ObjectKind
 
 ENDPOINT_SLICES = ObjectKind("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _OF_SERVICE = "kubernetes.io/service-name"

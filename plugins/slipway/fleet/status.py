@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from include.model_release.fleet.parity import Parity, parity_of
 from slipway.fleet.context import FleetContext
 from slipway.fleet.members import Members
 from slipway.fleet.server import FleetServer
+from slipway_core.fleet.parity import Parity, parity_of
 
 
 async def parity_now(parts: FleetContext, members: Members) -> Parity:

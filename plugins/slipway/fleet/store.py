@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from include.model_release.errors import ReleaseInProgressError, SlipwayError
-from include.model_release.fleet.document import LIMIT_BYTES, FleetDocument, fleet_key
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import ReleaseInProgressError, SlipwayError
+from slipway_core.fleet.document import LIMIT_BYTES, FleetDocument, fleet_key
 
 # Of one request; the hook asks once more after it.
 _ANSWER_LIMIT_S = 5.0

@@ -31,9 +31,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 from yarl import URL
 
-from include.model_release.errors import MetricsUnavailableError, TransientError, UserError
-from include.model_release.http_answers.retry_after import HEADER, STATUSES, retry_after_s
 from slipway.hooks.connection_fields import base_url, decoded, extra_of
+from slipway_core.errors import MetricsUnavailableError, TransientError, UserError
+from slipway_core.http_answers.retry_after import HEADER, STATUSES, retry_after_s
 
 T = TypeVar("T")
 

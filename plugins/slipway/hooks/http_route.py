@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from include.kubernetes_objects import ObjectKind
-from include.model_release.errors import ClusterUnavailableError, ForeignChangeError
-from include.model_release.rollout.candidate_route import API_GROUP, API_VERSION, is_own
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S, ClusterObjectHook
+from slipway_core.errors import ClusterUnavailableError, ForeignChangeError
+from slipway_core.rollout.candidate_route import API_GROUP, API_VERSION, is_own
+from slipway_kubernetes import ObjectKind
 
 
 class HTTPRouteHook(ClusterObjectHook):

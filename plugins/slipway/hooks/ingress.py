@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from include.model_release.errors import UserError
 from slipway.hooks.connection_fields import base_url
+from slipway_core.errors import UserError
 
 
 @dataclass(frozen=True)

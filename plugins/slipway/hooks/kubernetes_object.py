@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from airflow.sdk import BaseHook
 
-from include.kubernetes_objects import ObjectKind
-from include.model_release.rollout.fields import FIELD_MANAGER
+from slipway_core.rollout.fields import FIELD_MANAGER
+from slipway_kubernetes import ObjectKind
 
 if TYPE_CHECKING:
-    from include.kubernetes_objects.client import KubernetesObjects
+    from slipway_kubernetes.client import KubernetesObjects
 
 
 # How often a change is decided anew while others change the object in between, and the pause before the second time.
@@ -44,8 +44,8 @@ class ClusterObjectHook(BaseHook):
         # Two Kubernetes clients: reading the DAG files needs neither.
         from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 
-        from include.kubernetes_objects.asking import asking_again
-        from include.kubernetes_objects.client import KubernetesObjects
+        from slipway_kubernetes.asking import asking_again
+        from slipway_kubernetes.client import KubernetesObjects
 
         # The provider's hook keeps the connection: connecting anew asks Airflow for nothing.
         return KubernetesObjects(

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import ClassVar, TypeVar
 
-from include.kubernetes_objects import ObjectKind
-from include.model_release.errors import (
+from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S, ClusterObjectHook
+from slipway_core.errors import (
     ClusterUnavailableError,
     InputMissingError,
     LeaseTakenOverError,
     ReleaseInProgressError,
 )
-from include.model_release.lease_limits import DEFAULT_LEASE_S
-from include.model_release.rollout.holder_identity import HolderIdentity
-from include.model_release.rollout.lease import (
+from slipway_core.lease_limits import DEFAULT_LEASE_S
+from slipway_core.rollout.holder_identity import HolderIdentity
+from slipway_core.rollout.lease import (
     API_VERSION,
     GROUP,
     PLURAL,
@@ -29,7 +29,7 @@ from include.model_release.rollout.lease import (
     pausing,
     renewal,
 )
-from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S, ClusterObjectHook
+from slipway_kubernetes import ObjectKind
 
 Outcome = TypeVar("Outcome")
 

@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import aiohttp
 
-from include.model_release.errors import ServerUnavailableError, UserError
 from slipway.hooks.ingress import Endpoint
+from slipway_core.errors import ServerUnavailableError, UserError
 
 T = TypeVar("T")
 

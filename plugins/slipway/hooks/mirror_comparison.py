@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from include.model_release.errors import UserError
 from slipway.hooks.connection_fields import extra_of
+from slipway_core.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from urllib.parse import quote, urlencode
 
 from airflow.sdk import BaseHook
 
-from include.model_release.errors import InputMissingError, RegistryUnavailableError, UserError
-from include.model_release.json_source import parse_json
-from include.model_release.operations.registry_answers import (
+from slipway.hooks.http_access import HttpAccess, Use, within
+from slipway_core.errors import InputMissingError, RegistryUnavailableError, UserError
+from slipway_core.json_source import parse_json
+from slipway_core.operations.registry_answers import (
     FolderEntry,
     RegisteredModel,
     RegistryVersion,
@@ -25,7 +26,6 @@ from include.model_release.operations.registry_answers import (
     parse_registry_versions,
     parse_text,
 )
-from slipway.hooks.http_access import HttpAccess, Use, within
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from include.model_release.errors import UserError
-from include.model_release.spec.release_file import Encryption
+from slipway_core.errors import UserError
+from slipway_core.spec.release_file import Encryption
 
 _NAMES = {
     "algorithm": "server_side_encryption",

@@ -11,8 +11,8 @@ from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError
 from slipway.hooks.s3_refusals import refusal, remedy, unsigned
+from slipway_core.errors import InputMissingError, StoreUnavailableError
 
 T = TypeVar("T")
 

@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
 
-from include.model_release.errors import SlipwayError, StoreUnfitError
-from include.model_release.operations.layout import PROBE_PREFIX
 from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.s3_transfer import facts_of
+from slipway_core.errors import SlipwayError, StoreUnfitError
+from slipway_core.operations.layout import PROBE_PREFIX
 
 log = logging.getLogger(__name__)
 

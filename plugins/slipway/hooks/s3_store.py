@@ -15,10 +15,6 @@ from airflow.sdk import BaseHook
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from include.model_release.errors import InputMissingError, UserError
-from include.model_release.json_source import parse_json
-from include.model_release.publishing.publication import PartsDigest
-from include.model_release.spec.release_file import Encryption
 from slipway.hooks.s3_connection import S3Connection
 from slipway.hooks.s3_encryption import encryption_of
 from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
@@ -36,6 +32,10 @@ from slipway.hooks.s3_transfer import (
     read_whole,
     stream_sha256,
 )
+from slipway_core.errors import InputMissingError, UserError
+from slipway_core.json_source import parse_json
+from slipway_core.publishing.publication import PartsDigest
+from slipway_core.spec.release_file import Encryption
 
 # S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
 _ATTEMPTS = 6

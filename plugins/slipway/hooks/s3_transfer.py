@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 from urllib3.exceptions import ProtocolError
 
-from include.model_release.spec.release_file import Encryption
+from slipway_core.spec.release_file import Encryption
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 from airflow.sdk import BaseHook
 
-from include.model_release.errors import SlipwayError
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
 from slipway.hooks.triton_client.calls import Call, Value
@@ -24,6 +23,7 @@ from slipway.hooks.triton_client.results import (
 )
 from slipway.hooks.triton_client.settings import TritonSettings, repository_path_of, settings_of
 from slipway.hooks.triton_client.tensors import Arrays
+from slipway_core.errors import SlipwayError
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class TritonHook(BaseHook):
     another type with the same fields works as well. Without ``protocol`` control goes over HTTP and inference over
     gRPC.
 
-    Every call has a time limit for all of it, and fails with an error of `include.model_release.errors` whose cause
+    Every call has a time limit for all of it, and fails with an error of `slipway_core.errors` whose cause
     is the client's. Only questions are sent again where no answer came: an inference request may have an effect, and a
     load or an unload is repeated by who knows whether it is still wanted.
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.rollout.pods.drain import OpenRequests
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.rollout.pods.drain import OpenRequests
 
 PROTOCOLS = ("http", "grpc")
 FILTER = r"^cluster\..*\|(http|grpc)\.upstream_rq_(active|pending_active|total)$"

@@ -13,16 +13,16 @@ from airflow.sdk import BaseHook
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as ExpositionSample
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.histograms import added
-from include.model_release.metrics.request_flow import RequestFlow
-from include.model_release.metrics.samples import Counters, Reading, SeriesReading
-from include.model_release.rollout.pods.drain import OpenRequests
-from include.model_release.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics import active_requests, streams_seen
 from slipway.metrics.active_requests import open_requests_of
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.histograms import added
+from slipway_core.metrics.request_flow import RequestFlow
+from slipway_core.metrics.samples import Counters, Reading, SeriesReading
+from slipway_core.rollout.pods.drain import OpenRequests
+from slipway_core.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 
 _PATH = "/stats/prometheus"
 # Attempts that reached a connection, and those that never did: no connection was made, or the client left before.

@@ -9,10 +9,6 @@ from typing import Any
 import aiohttp
 from airflow.sdk import BaseHook
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.queries import QuerySet
-from include.model_release.metrics.samples import Reading
-from include.model_release.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 from slipway.metrics.prometheus_flow import FlowData
@@ -23,6 +19,10 @@ from slipway.metrics.prometheus_series import (
     parse_series,
     shared_series,
 )
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.queries import QuerySet
+from slipway_core.metrics.samples import Reading
+from slipway_core.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 
 
 class PrometheusMetricsHook(BaseHook):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.errors import MetricsUnavailableError
+from slipway_core.errors import MetricsUnavailableError
 
 _TEXT_LIMIT = 300
 
@@ -49,7 +49,7 @@ def parse_answer(body: bytes, source: str) -> Any:
             f"{source} refused a query",
             expected="the samples that were asked for",
             found=shortened(f"{answer.get('errorType')}: {answer.get('error')}"),
-            remedy="print the queries (python -m include.model_release.metrics) and try them there",
+            remedy="print the queries (python -m slipway_core.metrics) and try them there",
         )
     if answer.get("warnings"):
         # So Thanos and Mimir say that a part of their stores did not answer.
@@ -99,7 +99,7 @@ def unusable_answer(
         f"{source} gave an answer that cannot be used",
         expected=expected,
         found=found,
-        remedy="print the queries (python -m include.model_release.metrics) and look at their answers",
+        remedy="print the queries (python -m slipway_core.metrics) and look at their answers",
     )
 
 

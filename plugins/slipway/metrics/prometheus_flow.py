@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.queries import QuerySet
-from include.model_release.metrics.request_flow import RequestFlow
-from include.model_release.metrics.samples import Counters, SeriesReading
 from slipway.metrics.prometheus_answer import RawSeries, labels_text, whole_count
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.queries import QuerySet
+from slipway_core.metrics.request_flow import RequestFlow
+from slipway_core.metrics.samples import Counters, SeriesReading
 
 Labels = Mapping[str, str]
 

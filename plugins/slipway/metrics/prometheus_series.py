@@ -6,10 +6,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.needed_labels import code_labels, lacks_status, unseen_errors
-from include.model_release.metrics.queries import LatencyUnit, QuerySet
-from include.model_release.metrics.samples import Counters, Reading, SeriesReading
 from slipway.metrics.prometheus_answer import (
     RawSeries,
     Samples,
@@ -21,6 +17,10 @@ from slipway.metrics.prometheus_answer import (
     whole_count,
 )
 from slipway.metrics.prometheus_flow import FlowData
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.needed_labels import code_labels, lacks_status, unseen_errors
+from slipway_core.metrics.queries import LatencyUnit, QuerySet
+from slipway_core.metrics.samples import Counters, Reading, SeriesReading
 
 __all__ = ["RawSeries", "RevisionData", "parse_answer", "parse_series", "shared_series"]
 
@@ -133,7 +133,7 @@ class RevisionData:
             expected=f"samples of the last {self.staleness_s:g} s",
             found=found,
             remedy="check that its targets are scraped, and the queries "
-            f"(python -m include.model_release.metrics --revision {self.revision})",
+            f"(python -m slipway_core.metrics --revision {self.revision})",
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from include.model_release.metrics.queries import release_query_set, release_values
-from include.model_release.metrics.samples import Reading
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
+from slipway_core.metrics.queries import release_query_set, release_values
+from slipway_core.metrics.samples import Reading
+from slipway_core.spec.release_file import ReleaseSpec
 
 
 class MetricsSource(Protocol):

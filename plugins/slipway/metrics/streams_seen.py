@@ -1,8 +1,8 @@
 """Whether users ask an InferenceService over streams, as an Envoy with a virtual cluster for them counts it.
 
 A virtual host that is called after the InferenceService, `NAMESPACE/NAME`, has a virtual cluster `streams` for the
-paths of Triton's two streaming calls (`include/sandbox/services/envoy_config.py`). What is asked at a revision's own
-URL has a virtual host of its own. What stands in the streams, no counter shows.
+paths of Triton's two streaming calls (`include/slipway_sandbox/services/envoy_config.py`). What is asked at a
+revision's own URL has a virtual host of its own. What stands in the streams, no counter shows.
 """
 
 from __future__ import annotations

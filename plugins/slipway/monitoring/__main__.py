@@ -2,8 +2,8 @@
 
     python -m slipway.monitoring [--textfile /var/lib/node_exporter/slipway.prom] [--bucket NAME]
 
-It reads the bucket alone, and needs no Airflow that runs (`PYTHONPATH=.:plugins`). The file is replaced as a whole.
-Exit codes: 0 it is written; 2 it is not, and is what it was before: a line says why.
+It reads the bucket alone, and needs no Airflow that runs (`PYTHONPATH=plugins:include`). The file is replaced as a
+whole. Exit codes: 0 it is written; 2 it is not, and is what it was before: a line says why.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from airflow.sdk import Variable
 
-from include.model_release.errors import SlipwayError, UserError
-from include.model_release.monitoring.samples import samples
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.monitoring.exposition import exposed, write_textfile
 from slipway.monitoring.reading import seen_in
+from slipway_core.errors import SlipwayError, UserError
+from slipway_core.monitoring.samples import samples
 
 BUCKET_VARIABLE = "slipway_bucket"
 ANSWER_LIMIT_S = 10.0

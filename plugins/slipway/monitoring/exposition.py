@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from include.model_release.monitoring.families import FAMILIES, Family, Sample
+from slipway_core.monitoring.families import FAMILIES, Family, Sample
 
 _UNITS = ("seconds", "ratio")
 

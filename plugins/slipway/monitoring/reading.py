@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from include.model_release.monitoring.samples import Seen
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.catalogue import Catalogue, Shown
 from slipway.read_model.reader import ReadModel
+from slipway_core.monitoring.samples import Seen
 
 
 def seen_by(read_model: ReadModel) -> Seen:

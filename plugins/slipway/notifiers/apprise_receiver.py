@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.operations.notices.message import Message, Severity
 from slipway.notifiers.library_log import kept_from_logs
 from slipway.notifiers.receiver import (
     ANSWER_LIMIT_S,
@@ -15,6 +14,7 @@ from slipway.notifiers.receiver import (
     is_for_good,
     without_secrets,
 )
+from slipway_core.operations.notices.message import Message, Severity
 
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyType

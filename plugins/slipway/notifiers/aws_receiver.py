@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from include.model_release.errors import InputMissingError
-from include.model_release.operations.notices.message import Message
 from slipway.notifiers.receiver import ANSWER_LIMIT_S, CONNECT_LIMIT_S, NotDeliveredError, without_secrets
+from slipway_core.errors import InputMissingError
+from slipway_core.operations.notices.message import Message
 
 AWS_ADDRESS = re.compile(r"(?P<service>sns|sqs|ses)\+aws://(?P<target>\S+)")
 DEFAULT_CONN_ID = "aws_default"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from include.model_release.errors import InputMissingError
 from slipway.hooks.connection_fields import whole_url
 from slipway.notifiers.receiver import NeverDeliveredError, Receiver
+from slipway_core.errors import InputMissingError
 
 _SIGNING_KEY = "whsec_"
 

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from include.model_release.errors import SlipwayError
-from include.model_release.operations.notices.message import Message
-from include.model_release.operations.notices.retry import Failure
 from slipway.notifiers.notifier import SlipwayNotifier
 from slipway.notifiers.receiver import NeverDeliveredError, NotDeliveredError, ReceiverHangsError
+from slipway_core.errors import SlipwayError
+from slipway_core.operations.notices.message import Message
+from slipway_core.operations.notices.retry import Failure
 
 log = logging.getLogger(__name__)
 

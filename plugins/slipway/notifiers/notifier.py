@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from include.model_release.errors import SlipwayError
-from include.model_release.operations.notices.message import (
+from slipway.notifiers.connection import receiver_of
+from slipway.notifiers.receiver import NotDeliveredError, ReceiverHangsError
+from slipway_core.errors import SlipwayError
+from slipway_core.operations.notices.message import (
     TEXT_LIMIT,
     TITLE_LIMIT,
     Message,
     Severity,
     harmless,
 )
-from include.model_release.operations.notices.notice import shortened
-from slipway.notifiers.connection import receiver_of
-from slipway.notifiers.receiver import NotDeliveredError, ReceiverHangsError
+from slipway_core.operations.notices.notice import shortened
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,8 +6,8 @@ import re
 from typing import Protocol
 from urllib.parse import unquote
 
-from include.model_release.errors import TransientError, UserError
-from include.model_release.operations.notices.message import Message
+from slipway_core.errors import TransientError, UserError
+from slipway_core.operations.notices.message import Message
 
 CONNECT_LIMIT_S, ANSWER_LIMIT_S = 4.0, 8.0
 """How long one request may wait to connect, and then for an answer."""

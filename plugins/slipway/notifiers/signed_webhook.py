@@ -9,8 +9,6 @@ import json
 from binascii import Error as Base64Error
 from datetime import UTC, datetime
 
-from include.model_release.http_answers.retry_after import HEADER, retry_after_s
-from include.model_release.operations.notices.message import Message
 from slipway.notifiers.library_log import kept_from_logs
 from slipway.notifiers.receiver import (
     ANSWER_LIMIT_S,
@@ -19,6 +17,8 @@ from slipway.notifiers.receiver import (
     NotDeliveredError,
     is_for_good,
 )
+from slipway_core.http_answers.retry_after import HEADER, retry_after_s
+from slipway_core.operations.notices.message import Message
 
 _WRONG_ADDRESS = "correct the address and the key in the connection; it is not tried again"
 

@@ -10,17 +10,17 @@ from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import Param, ParamsDict
 
-from include.model_release.errors import VersionDeclinedError
-from include.model_release.four_eyes import are_two_people, is_other_person
-from include.model_release.operations.notices.of_release import approval_notice
-from include.model_release.record.kinds import Approved
-from include.model_release.reports.approval import approval_body
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.release_record.shown import shown_of
 from slipway.release_run import RELEASE_RUN_TEMPLATE
 from slipway.run_note import tell_release
+from slipway_core.errors import VersionDeclinedError
+from slipway_core.four_eyes import are_two_people, is_other_person
+from slipway_core.operations.notices.of_release import approval_notice
+from slipway_core.record.kinds import Approved
+from slipway_core.reports.approval import approval_body
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

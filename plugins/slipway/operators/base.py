@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
-from include.model_release.errors import (
-    GateInconclusiveError,
-    GateRefusedError,
-    SlipwayError,
-    VersionDeclinedError,
-)
-from include.model_release.record.kinds import StageFinished, StageStarted
 from slipway.extra_links import RELEASE_LINK, evidence_address
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
@@ -24,6 +17,13 @@ from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 from slipway.release_context import Connections, ReleaseContext
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
+from slipway_core.errors import (
+    GateInconclusiveError,
+    GateRefusedError,
+    SlipwayError,
+    VersionDeclinedError,
+)
+from slipway_core.record.kinds import StageFinished, StageStarted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.model_release.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark, require_benchmark
-from include.model_release.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
-from include.model_release.spec.release_file import Benchmark
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
@@ -23,6 +18,11 @@ from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchm
 from slipway.pods.description import ReleasePod
 from slipway.registry.registry import GOLDEN_FILE
 from slipway.release_run import ReleaseRun
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_core.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark, require_benchmark
+from slipway_core.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
+from slipway_core.spec.release_file import Benchmark
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -7,10 +7,6 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import ReleaseHeldError, SlipwayError
-from include.model_release.record.kinds import WeightIntended, WeightObserved
-from include.model_release.reports.canary.files import CANARY_PAGE
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -21,6 +17,10 @@ from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.streams.preflight import require_streams_read
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.errors import ReleaseHeldError, SlipwayError
+from slipway_core.record.kinds import WeightIntended, WeightObserved
+from slipway_core.reports.canary.files import CANARY_PAGE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

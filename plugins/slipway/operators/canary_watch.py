@@ -7,29 +7,29 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.log_lines import window_line
-from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import (
-    CanaryEndedError,
-    CanaryRefusedError,
-    GateRefusedError,
-    SlipwayError,
-)
-from include.model_release.operations.notices.of_release import (
-    GUARD,
-    inconclusive_after_s,
-    inconclusive_notice,
-)
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import RollbackStarted, WindowJudged
-from include.model_release.rollout.holder_identity import Stage
 from slipway.operators.base import attempt_of
 from slipway.release_context import Connections, ReleaseContext
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.triggers.canary import CanaryStepTrigger
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.canary.log_lines import window_line
+from slipway_core.canary.verdict import Verdict
+from slipway_core.errors import (
+    CanaryEndedError,
+    CanaryRefusedError,
+    GateRefusedError,
+    SlipwayError,
+)
+from slipway_core.operations.notices.of_release import (
+    GUARD,
+    inconclusive_after_s,
+    inconclusive_notice,
+)
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import RollbackStarted, WindowJudged
+from slipway_core.rollout.holder_identity import Stage
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context

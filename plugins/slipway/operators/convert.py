@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.errors import (
+from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.operators.pod import ReleasePodOperator
+from slipway.pods.description import ReleasePod
+from slipway.registry.reuse import already_published
+from slipway.release_run import ReleaseRun
+from slipway.training_configs import config_beside_model
+from slipway_core.errors import (
     GateRefusedError,
     InputMissingError,
     SlipwayError,
     TimedOutError,
     UserError,
 )
-from include.model_release.gates.parity import optimisation_in_words, parse_parity, require_parity
-from include.model_release.publishing.conversion_result import converted_signature
-from include.model_release.publishing.variants import (
+from slipway_core.gates.parity import optimisation_in_words, parse_parity, require_parity
+from slipway_core.publishing.conversion_result import converted_signature
+from slipway_core.publishing.variants import (
     ONLY,
     Candidate,
     Choice,
@@ -25,15 +31,9 @@ from include.model_release.publishing.variants import (
     choose,
     variant_names,
 )
-from include.model_release.spec.conversion.target import Places
-from include.model_release.triton_config.build import max_batch_size_of
-from include.model_release.triton_config.ragged import batch_tensors_arguments
-from slipway.operators.base import ReleaseOperator, recorded_stage
-from slipway.operators.pod import ReleasePodOperator
-from slipway.pods.description import ReleasePod
-from slipway.registry.reuse import already_published
-from slipway.release_run import ReleaseRun
-from slipway.training_configs import config_beside_model
+from slipway_core.spec.conversion.target import Places
+from slipway_core.triton_config.build import max_batch_size_of
+from slipway_core.triton_config.ragged import batch_tensors_arguments
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Variable
 
-from include.model_release.errors import InputMissingError
-from include.model_release.identifiers import parse_version
 from slipway.dag_header import releases_dir
 from slipway.release_run import ReleaseRun
 from slipway.rollback_address import NamedService
+from slipway_core.errors import InputMissingError
+from slipway_core.identifiers import parse_version
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,19 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from include.model_release.errors import MirrorInconclusiveError
-from include.model_release.gates.mirror_comparison import (
-    MirrorLimits,
-    MirrorReport,
-    MirrorVerdict,
-    judge_mirror,
-    mirror_evidence,
-    mirror_limits,
-    not_compared,
-    require_mirror,
-)
-from include.model_release.reports.mirror_page import render_mirror_html
-from include.model_release.spec.release_file import MirrorComparison
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
@@ -31,6 +18,19 @@ from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import MANIFEST_TEMPLATE
 from slipway.pods.description import ReleasePod
 from slipway.release_run import ReleaseRun
+from slipway_core.errors import MirrorInconclusiveError
+from slipway_core.gates.mirror_comparison import (
+    MirrorLimits,
+    MirrorReport,
+    MirrorVerdict,
+    judge_mirror,
+    mirror_evidence,
+    mirror_limits,
+    not_compared,
+    require_mirror,
+)
+from slipway_core.reports.mirror_page import render_mirror_html
+from slipway_core.spec.release_file import MirrorComparison
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,20 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.bucket_layout import parse_storage_uri
-from include.model_release.errors import (
-    CanaryEndedError,
-    InputMissingError,
-    SlipwayError,
-    TimedOutError,
-    TransientError,
-)
-from include.model_release.operations.audit import AuditEntry
-from include.model_release.operations.layout import audit_key
-from include.model_release.rollout.lease import TEXT_LIMIT, Lease
-from include.model_release.rollout.pause import PauseOutcome, pause_outcome
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
-from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
@@ -34,6 +20,20 @@ from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
 from slipway.run_note import tell_act
 from slipway.traffic.reconciler import observe_service
+from slipway_core.bucket_layout import parse_storage_uri
+from slipway_core.errors import (
+    CanaryEndedError,
+    InputMissingError,
+    SlipwayError,
+    TimedOutError,
+    TransientError,
+)
+from slipway_core.operations.audit import AuditEntry
+from slipway_core.operations.layout import audit_key
+from slipway_core.rollout.lease import TEXT_LIMIT, Lease
+from slipway_core.rollout.pause import PauseOutcome, pause_outcome
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
+from slipway_core.spec.run_overrides import PAUSE_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,12 +10,12 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.pods.description import ReleasePod
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

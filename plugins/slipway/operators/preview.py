@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from include.model_release.record.kinds import WeightIntended, WeightObserved
-from include.model_release.rollout.next_action import ShowCandidate
-from include.model_release.rollout.observation import Observed
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.raise_permit import RaisePermit
+from slipway_core.record.kinds import WeightIntended, WeightObserved
+from slipway_core.rollout.next_action import ShowCandidate
+from slipway_core.rollout.observation import Observed
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

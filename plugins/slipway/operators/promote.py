@@ -6,12 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import CanaryPausedError, ReleaseHeldError
-from include.model_release.record.kinds import Promoted, WeightObserved
-from include.model_release.reports.canary.files import CANARY_PAGE
-from include.model_release.rollout.holder_identity import Stage
-from include.model_release.rollout.next_action import Promote
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, attempt_of, recorded_stage
@@ -21,6 +15,12 @@ from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.errors import CanaryPausedError, ReleaseHeldError
+from slipway_core.record.kinds import Promoted, WeightObserved
+from slipway_core.reports.canary.files import CANARY_PAGE
+from slipway_core.rollout.holder_identity import Stage
+from slipway_core.rollout.next_action import Promote
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,34 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import CONFIG_FILE, is_source_file, repository_paths
-from include.model_release.errors import InputMissingError
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
-from include.model_release.publishing.build_fingerprint import RECIPE_FILE
-from include.model_release.publishing.conversion_result import (
-    Converted,
-    parse_converted,
-    require_same_service,
-)
-from include.model_release.publishing.manifest import SBOM_FILE, FileEntry, Manifest, Provenance
-from include.model_release.publishing.variants import ONLY
-from include.model_release.spec.serving.sequences import require_no_sequences
-from include.model_release.triton_config.build import build_config, served_signature
-from include.model_release.triton_config.checks.contradictions import require_consistent
-from include.model_release.triton_config.ensemble import (
-    MEMBERS_FILE,
-    Configs,
-    bundle_config_sha256,
-    is_ensemble,
-    load_order,
-    members_file,
-    pin_bundle,
-)
-from include.model_release.triton_config.files import named_files
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
-from include.model_release.triton_config.warmup import make_warmup, needs_golden
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.convert import RESULT_FILE
 from slipway.project import project_commit, project_version
@@ -45,6 +17,34 @@ from slipway.registry.reuse import recipe_for, require_published
 from slipway.registry.signing import sign
 from slipway.release_run import ReleaseRun
 from slipway.training_configs import config_beside_model
+from slipway_core.bucket_layout import CONFIG_FILE, is_source_file, repository_paths
+from slipway_core.errors import InputMissingError
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.intake import IncomingVersion, parse_ready, require_untouched
+from slipway_core.publishing.build_fingerprint import RECIPE_FILE
+from slipway_core.publishing.conversion_result import (
+    Converted,
+    parse_converted,
+    require_same_service,
+)
+from slipway_core.publishing.manifest import SBOM_FILE, FileEntry, Manifest, Provenance
+from slipway_core.publishing.variants import ONLY
+from slipway_core.spec.serving.sequences import require_no_sequences
+from slipway_core.triton_config.build import build_config, served_signature
+from slipway_core.triton_config.checks.contradictions import require_consistent
+from slipway_core.triton_config.ensemble import (
+    MEMBERS_FILE,
+    Configs,
+    bundle_config_sha256,
+    is_ensemble,
+    load_order,
+    members_file,
+    pin_bundle,
+)
+from slipway_core.triton_config.files import named_files
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from slipway_core.triton_config.warmup import make_warmup, needs_golden
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

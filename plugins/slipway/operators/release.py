@@ -10,30 +10,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 
-from include.model_release.admission import (
-    require_newer,
-    require_not_rejected,
-    require_person_after_rollback,
-    require_unreleased,
-)
-from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import ReleaseInProgressError, ReleaseNotNowError, SlipwayError, UserError
-from include.model_release.identifiers import parse_version
-from include.model_release.intake import IncomingVersion, parse_ready, require_files
-from include.model_release.monitoring.moments import measurements_of_end
-from include.model_release.operations.notices.of_release import held_notice, outcome_notice, started_notice
-from include.model_release.operations.rejection import rejection_due
-from include.model_release.operations.run_notes import outcome_text, started_text
-from include.model_release.record.conclusion import concluded
-from include.model_release.record.events import Outcome, RecordError
-from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted
-from include.model_release.record.requirements import requirements_of
-from include.model_release.record.state import ReleaseState
-from include.model_release.reports.canary.files import CANARY_PAGE, canary_files
-from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
-from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
-from include.model_release.spec.renamed_keys import renamed_keys_told
-from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.airflow_run import is_by_hand, model_lock, stop_reason, triggered_by
 from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
@@ -60,6 +36,30 @@ from slipway.traffic.streams.preflight import require_source_read
 from slipway.training_configs import require_stateless_source, training_configs
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
+from slipway_core.admission import (
+    require_newer,
+    require_not_rejected,
+    require_person_after_rollback,
+    require_unreleased,
+)
+from slipway_core.bucket_layout import parse_storage_uri, repository_paths
+from slipway_core.errors import ReleaseInProgressError, ReleaseNotNowError, SlipwayError, UserError
+from slipway_core.identifiers import parse_version
+from slipway_core.intake import IncomingVersion, parse_ready, require_files
+from slipway_core.monitoring.moments import measurements_of_end
+from slipway_core.operations.notices.of_release import held_notice, outcome_notice, started_notice
+from slipway_core.operations.rejection import rejection_due
+from slipway_core.operations.run_notes import outcome_text, started_text
+from slipway_core.record.conclusion import concluded
+from slipway_core.record.events import Outcome, RecordError
+from slipway_core.record.kinds import ReleaseFinished, ReleaseStarted
+from slipway_core.record.requirements import requirements_of
+from slipway_core.record.state import ReleaseState
+from slipway_core.reports.canary.files import CANARY_PAGE, canary_files
+from slipway_core.rollout.lease_terms import require_lease_outlasts_take_over
+from slipway_core.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
+from slipway_core.spec.renamed_keys import renamed_keys_told
+from slipway_core.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

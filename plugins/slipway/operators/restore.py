@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from include.model_release.errors import ForeignChangeError
-from include.model_release.record.conclusion import CANCELLATION
-from include.model_release.record.kinds import (
-    CandidateVerified,
-)
-from include.model_release.record.state import ReleaseState
-from include.model_release.reports.canary.files import CANARY_PAGE
-from include.model_release.rollout.gateways import gateway_notes
-from include.model_release.rollout.next_action import RollBack, Withdraw
-from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.lost_run import is_lost, release_of_run
@@ -21,6 +11,16 @@ from slipway.registry.verification import require_published_repository
 from slipway.rollback_address import RollbackAddress
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.rollback import Rollback
+from slipway_core.errors import ForeignChangeError
+from slipway_core.record.conclusion import CANCELLATION
+from slipway_core.record.kinds import (
+    CandidateVerified,
+)
+from slipway_core.record.state import ReleaseState
+from slipway_core.reports.canary.files import CANARY_PAGE
+from slipway_core.rollout.gateways import gateway_notes
+from slipway_core.rollout.next_action import RollBack, Withdraw
+from slipway_core.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,24 +11,6 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
-from include.model_release.acts.requests import ADMIT_TASK_ID
-from include.model_release.admission import require_older, restore_refusal
-from include.model_release.admitted import require_consistent_stable
-from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import (
-    InputMissingError,
-    SignedWithoutIdentityError,
-    StoreUnavailableError,
-)
-from include.model_release.identifiers import parse_version
-from include.model_release.raise_permission import Raise, raise_refusal
-from include.model_release.record.kinds import CandidateVerified, ReleaseStarted
-from include.model_release.record.requirements import Requirements
-from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.next_action import RollBack
-from include.model_release.rollout.observation import STABLE_URI, Observed
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
@@ -46,6 +28,24 @@ from slipway.run_note import tell_release
 from slipway.traffic.canary_end import EndedCanary, end_named_canary
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.rollback import Rollback
+from slipway_core.acts.requests import ADMIT_TASK_ID
+from slipway_core.admission import require_older, restore_refusal
+from slipway_core.admitted import require_consistent_stable
+from slipway_core.bucket_layout import parse_storage_uri, repository_paths
+from slipway_core.errors import (
+    InputMissingError,
+    SignedWithoutIdentityError,
+    StoreUnavailableError,
+)
+from slipway_core.identifiers import parse_version
+from slipway_core.raise_permission import Raise, raise_refusal
+from slipway_core.record.kinds import CandidateVerified, ReleaseStarted
+from slipway_core.record.requirements import Requirements
+from slipway_core.record.state import ReleaseState
+from slipway_core.rollout.next_action import RollBack
+from slipway_core.rollout.observation import STABLE_URI, Observed
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,17 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from include.model_release.admitted import otherwise
-from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
-from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
-from include.model_release.publishing.engine import require_loadable
-from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
-from include.model_release.record.kinds import StageFinished
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.serving.sequences import require_no_sequences
-from include.model_release.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
-from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
@@ -29,6 +18,17 @@ from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.triton.base import LINKS
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
+from slipway_core.admitted import otherwise
+from slipway_core.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
+from slipway_core.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
+from slipway_core.publishing.engine import require_loadable
+from slipway_core.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
+from slipway_core.record.kinds import StageFinished
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.serving.sequences import require_no_sequences
+from slipway_core.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
+from slipway_core.triton_config.pbtxt import to_pbtxt
+from slipway_core.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,21 +8,6 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import SignatureRefusedError, VersionConflictError
-from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_answers
-from include.model_release.gates.validation.gate import require_validation, score, validation_report
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.health import HealthCheck, health_of
-from include.model_release.gates.validation.other_outputs.compare import compare_outputs
-from include.model_release.gates.validation.other_outputs.result import OutputResult
-from include.model_release.gates.validation.quality.slices import slice_figures, slices_not_compared
-from include.model_release.gates.validation.scores import ValidationScores, require_output
-from include.model_release.gates.validation.signature import SignatureChange, require_compatible
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.reports.signature_report import signature_report
-from include.model_release.reports.validation.page import render_report_html
-from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
-from include.model_release.spec.validation import CustomValidation, Validation
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
@@ -43,6 +28,21 @@ from slipway.pods.description import ReleasePod
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
+from slipway_core.errors import SignatureRefusedError, VersionConflictError
+from slipway_core.gates.validation.answers import ANSWERS_FILE, pack_answers
+from slipway_core.gates.validation.gate import require_validation, score, validation_report
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.health import HealthCheck, health_of
+from slipway_core.gates.validation.other_outputs.compare import compare_outputs
+from slipway_core.gates.validation.other_outputs.result import OutputResult
+from slipway_core.gates.validation.quality.slices import slice_figures, slices_not_compared
+from slipway_core.gates.validation.scores import ValidationScores, require_output
+from slipway_core.gates.validation.signature import SignatureChange, require_compatible
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.reports.signature_report import signature_report
+from slipway_core.reports.validation.page import render_report_html
+from slipway_core.spec.revalidation import GOLDEN_ROWS_LIMIT
+from slipway_core.spec.validation import CustomValidation, Validation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

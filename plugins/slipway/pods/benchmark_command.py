@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from include.model_release.spec.golden import Golden
-from include.model_release.spec.load import LoadLevel
-from include.model_release.spec.release_file import Benchmark, TextGeneration
+from slipway_core.spec.golden import Golden
+from slipway_core.spec.load import LoadLevel
+from slipway_core.spec.release_file import Benchmark, TextGeneration
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from include.model_release.errors import SlipwayError
+from slipway_core.errors import SlipwayError
 
 if TYPE_CHECKING:
-    from include.model_release.spec.release_file import Benchmark, Conversion, MirrorComparison, SmokeTest
-    from include.model_release.spec.validation import Scoring
+    from slipway_core.spec.release_file import Benchmark, Conversion, MirrorComparison, SmokeTest
+    from slipway_core.spec.validation import Scoring
 
 
 @dataclass(frozen=True)

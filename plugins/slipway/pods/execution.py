@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.triggers.base import BaseTrigger
 
-    from include.model_release.errors import SlipwayError
-    from include.model_release.spec.pods.settings import PodSettings
     from slipway.pods.description import ReleasePod
     from slipway.release_run import ReleaseRun
+    from slipway_core.errors import SlipwayError
+    from slipway_core.spec.pods.settings import PodSettings
 
 log = logging.getLogger(__name__)
 

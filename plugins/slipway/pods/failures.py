@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.errors import (
+from slipway.pods.refusals import refused_or_away
+from slipway.pods.starting import NOT_PULLED, plain
+from slipway_core.errors import (
     PodStartError,
     SlipwayError,
     TimedOutError,
     TransientError,
     UserError,
 )
-from include.model_release.rollout.fields import conditions, items, mapping, text, whole
-from include.model_release.rollout.pods.image_pull import PULL_REASONS, prospect
-from slipway.pods.refusals import refused_or_away
-from slipway.pods.starting import NOT_PULLED, plain
+from slipway_core.rollout.fields import conditions, items, mapping, text, whole
+from slipway_core.rollout.pods.image_pull import PULL_REASONS, prospect
 
 __all__ = ["PodLimits", "refused_or_away", "silent_end"]
 

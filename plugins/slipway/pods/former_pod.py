@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from kubernetes.client import models as k8s
 
-from include.model_release.errors import PodStartError
+from slipway_core.errors import PodStartError
 
 # A pod has 30 s between SIGTERM and SIGKILL; a kubelet tells of its end some seconds later.
 GONE_LIMIT_S = 120.0

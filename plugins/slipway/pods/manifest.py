@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from kubernetes.client import models as k8s
 
 if TYPE_CHECKING:
-    from include.model_release.spec.pods.settings import PodSettings, SecretKey
     from slipway.pods.description import ReleasePod
     from slipway.release_run import ReleaseRun
+    from slipway_core.spec.pods.settings import PodSettings, SecretKey
 
 # By which a NetworkPolicy finds the pods of one kind (include/manifests/network/): convert, smoke-test, score, …
 STAGE_LABEL = "slipway.dev/stage"

@@ -7,7 +7,7 @@ import json
 from kubernetes.client import ApiException
 from urllib3.exceptions import HTTPError
 
-from include.model_release.errors import ClusterUnavailableError, PodStartError, SlipwayError, UserError
+from slipway_core.errors import ClusterUnavailableError, PodStartError, SlipwayError, UserError
 
 _REFUSED = frozenset({400, 403, 413, 422})
 # A quota is free again when another pod has ended.

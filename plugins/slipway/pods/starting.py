@@ -1,7 +1,7 @@
 """The wait for a release's pod to begin: one for tasks that wait in a worker and for those that wait in the triggerer.
 
 In place of the provider's own. That one takes most failed pulls for final, and deletes a pod for which an autoscaler is
-making a node. Here an image that may come yet (`include.model_release.rollout.pods.image_pull`) and a pod that the
+making a node. Here an image that may come yet (`slipway_core.rollout.pods.image_pull`) and a pod that the
 scheduler calls unschedulable have limits of their own, and what is waited for is said in the task's log.
 
 What ends a wait is the provider's `PodLaunchTimeoutException`, whatever the cause: then its operator does not wait for
@@ -26,8 +26,8 @@ from airflow.providers.cncf.kubernetes.utils.pod_manager import (
 from kubernetes.client import ApiClient
 from kubernetes.client import models as k8s
 
-from include.model_release.rollout.fields import condition_is_true, conditions, items, mapping, text
-from include.model_release.rollout.pods.image_pull import PULL_REASONS, Prospect, prospect
+from slipway_core.rollout.fields import condition_is_true, conditions, items, mapping, text
+from slipway_core.rollout.pods.image_pull import PULL_REASONS, Prospect, prospect
 
 # How long a node may take that the autoscaler makes, and how long an image that cannot be pulled is pulled again. The
 # release file's `startup_timeout_s` counts where it is longer.

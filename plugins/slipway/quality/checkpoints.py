@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import SlipwayError
 from slipway.quality.plain import document, plain_result
+from slipway_core.errors import SlipwayError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from include.model_release.errors import SlipwayError
-from include.model_release.reports.data_docs.page import (
+from slipway.quality.checkpoints import SuiteRun
+from slipway_core.errors import SlipwayError
+from slipway_core.reports.data_docs.page import (
     INDEX_FILE,
     Table,
     TableFiles,
@@ -14,7 +15,6 @@ from include.model_release.reports.data_docs.page import (
     render_index,
     render_library_page,
 )
-from slipway.quality.checkpoints import SuiteRun
 
 PAGE_LIMIT_BYTES = 8 << 20
 # The library writes names of columns and values into its pages as they are, or escapes them twice.

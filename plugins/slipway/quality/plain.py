@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from include.model_release.written_numbers import number
+from slipway_core.written_numbers import number
 
 _EXAMPLES = 5
 _COLUMNS_TOLD = 40

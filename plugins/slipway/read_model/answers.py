@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from include.model_release.errors import (
+from slipway.read_model.store_health import StoreHealth
+from slipway_core.errors import (
     InputMissingError,
     SlipwayError,
     StoreUnavailableError,
@@ -23,7 +24,6 @@ from include.model_release.errors import (
     TransientError,
     UnknownModelError,
 )
-from slipway.read_model.store_health import StoreHealth
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from include.model_release.errors import UserError
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.record.events import RecordError, parse_event_key
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.history import ModelHistory
+from slipway_core.errors import UserError
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.record.events import RecordError, parse_event_key
 
 log = logging.getLogger(__name__)
 

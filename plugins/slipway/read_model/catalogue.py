@@ -16,19 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from include.model_release.bucket_layout import (
-    LIVE_PREFIX,
-    MODEL_VIEWS_PREFIX,
-    live_key,
-    model_view_key,
-    parse_model_view_key,
-)
-from include.model_release.errors import TransientError, UserError
-from include.model_release.identifiers import MODEL_NAME_LIMIT, is_dns_label
-from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable, VersionLine
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.live_in_model import with_live
-from include.model_release.read_model.model_fold import beside_of, open_release, updated, version_line
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.audit import Audits
@@ -37,6 +24,19 @@ from slipway.read_model.repairs import Repairs
 from slipway.read_model.surroundings import read_freezes
 from slipway.read_model.writer import ViewWriter, read_view
 from slipway.release_record.record_reader import RecordReader
+from slipway_core.bucket_layout import (
+    LIVE_PREFIX,
+    MODEL_VIEWS_PREFIX,
+    live_key,
+    model_view_key,
+    parse_model_view_key,
+)
+from slipway_core.errors import TransientError, UserError
+from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label
+from slipway_core.read_model.documents import FreezeLine, ModelDocument, Unreadable, VersionLine
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.live_in_model import with_live
+from slipway_core.read_model.model_fold import beside_of, open_release, updated, version_line
 
 log = logging.getLogger(__name__)
 

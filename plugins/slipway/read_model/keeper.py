@@ -12,8 +12,8 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 
-from include.model_release.errors import SlipwayError
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import SlipwayError
 
 log = logging.getLogger(__name__)
 

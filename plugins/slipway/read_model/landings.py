@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from include.model_release.bucket_layout import READY_FILE, incoming_prefix
-from include.model_release.errors import TransientError, UserError
-from include.model_release.identifiers import MODEL_NAME_LIMIT, is_dns_label
-from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, ReadyFile, parse_ready
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.read_model.landed import (
+from slipway.concurrency import each
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.bucket_layout import READY_FILE, incoming_prefix
+from slipway_core.errors import TransientError, UserError
+from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label
+from slipway_core.intake import READY_LIMIT_BYTES, IncomingVersion, ReadyFile, parse_ready
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.read_model.landed import (
     PROBLEMS_LIMIT,
     Folder,
     LandedProblem,
@@ -24,11 +27,8 @@ from include.model_release.read_model.landed import (
     foreign_problem,
     stray_problem,
 )
-from include.model_release.record.arrivals import version_folders
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from slipway.concurrency import each
-from slipway.hooks.s3_listing import StoredObject
-from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.record.arrivals import version_folders
+from slipway_core.triton_config.pbtxt import from_pbtxt
 
 LOOKED_AT = 20
 """Models that a look at all of them looks at; the next one goes on with others."""

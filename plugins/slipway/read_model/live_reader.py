@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from include.model_release.bucket_layout import live_key
-from include.model_release.errors import TransientError, UserError
-from include.model_release.read_model.live import LiveDocument
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.bucket_layout import live_key
+from slipway_core.errors import TransientError, UserError
+from slipway_core.read_model.live import LiveDocument
 
 log = logging.getLogger(__name__)
 

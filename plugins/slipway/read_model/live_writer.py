@@ -11,15 +11,15 @@ import logging
 from collections import deque
 from datetime import UTC, datetime
 
-from include.model_release.bucket_layout import live_key
-from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import SlipwayError
-from include.model_release.read_model.live import WINDOWS_LIMIT, LiveDocument
-from include.model_release.read_model.live_fold import Watched, live_document, live_window
-from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.live_reader import read_live
+from slipway_core.bucket_layout import live_key
+from slipway_core.canary.verdict import Verdict
+from slipway_core.errors import SlipwayError
+from slipway_core.read_model.live import WINDOWS_LIMIT, LiveDocument
+from slipway_core.read_model.live_fold import Watched, live_document, live_window
+from slipway_core.spec.rollout.plan import CanaryPlan
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from include.model_release.bucket_layout import MODEL_VIEWS_PREFIX, evidence_prefix
-from include.model_release.errors import InputMissingError, TransientError, UnknownModelError
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable
-from include.model_release.read_model.landed import LandedProblem, Needed
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.release_view import ReleaseView, release_view
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.answers import GREATEST_AGE_S, Answers, Known, Patience
 from slipway.read_model.catalogue import Catalogue, Shown
@@ -24,6 +17,13 @@ from slipway.read_model.live_reader import read_live
 from slipway.read_model.store_health import StoreHealth
 from slipway.read_model.surroundings import files_are_gone
 from slipway.release_record.record_reader import RecordReader
+from slipway_core.bucket_layout import MODEL_VIEWS_PREFIX, evidence_prefix
+from slipway_core.errors import InputMissingError, TransientError, UnknownModelError
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.read_model.documents import FreezeLine, ModelDocument, Unreadable
+from slipway_core.read_model.landed import LandedProblem, Needed
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.release_view import ReleaseView, release_view
 
 ANSWER_LIMIT_S = 2.0
 """Of one request, for the store that a `ReadModel` is given."""

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import TransientError, UserError
-from include.model_release.operations.layout import findings_prefix, pin_prefix
-from include.model_release.operations.pins import pinned_versions
-from include.model_release.operations.revalidation.findings import Finding
-from include.model_release.publishing.tombstone import tombstone_key
-from include.model_release.read_model.documents import LINES_BESIDE, FindingLine, FreezeLine
-from include.model_release.read_model.model_fold import Beside
-from include.model_release.read_model.stored import cut
 from slipway.concurrency import each
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.holds import HoldReader
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import TransientError, UserError
+from slipway_core.operations.layout import findings_prefix, pin_prefix
+from slipway_core.operations.pins import pinned_versions
+from slipway_core.operations.revalidation.findings import Finding
+from slipway_core.publishing.tombstone import tombstone_key
+from slipway_core.read_model.documents import LINES_BESIDE, FindingLine, FreezeLine
+from slipway_core.read_model.model_fold import Beside
+from slipway_core.read_model.stored import cut
 
 log = logging.getLogger(__name__)
 

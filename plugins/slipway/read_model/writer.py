@@ -15,27 +15,27 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from include.model_release.bucket_layout import model_view_key
-from include.model_release.errors import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.read_model.surroundings import files_are_gone, read_beside
+from slipway.release_record.history import ModelHistory
+from slipway.release_record.record_reader import RecordReader
+from slipway_core.bucket_layout import model_view_key
+from slipway_core.errors import (
     InputMissingError,
     SlipwayError,
     StoreUnavailableError,
     TransientError,
     UserError,
 )
-from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
-from include.model_release.read_model.model_fold import (
+from slipway_core.read_model.documents import ModelDocument, OpenRelease, VersionLine
+from slipway_core.read_model.model_fold import (
     model_document,
     open_release,
     unreadable_line,
     updated,
     version_line,
 )
-from include.model_release.read_model.stored import FORMAT
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.read_model.surroundings import files_are_gone, read_beside
-from slipway.release_record.history import ModelHistory
-from slipway.release_record.record_reader import RecordReader
+from slipway_core.read_model.stored import FORMAT
 
 log = logging.getLogger(__name__)
 

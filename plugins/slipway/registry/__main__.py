@@ -2,8 +2,8 @@
 
     python -m slipway.registry MODEL VERSION [--bucket NAME]
 
-It runs where Airflow is configured (`PYTHONPATH=.:plugins`): bucket and credentials are Airflow's. Exit codes: 0 the
-version is what was published; 1 it is not, each difference on a line; 2 it could not be told.
+It runs where Airflow is configured (`PYTHONPATH=plugins:include`): bucket and credentials are Airflow's. Exit codes: 0
+the version is what was published; 1 it is not, each difference on a line; 2 it could not be told.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from airflow.sdk import Variable
 
-from include.model_release.errors import SlipwayError, UnknownModelError
-from include.model_release.identifiers import parse_version
-from include.model_release.spec.release_file import load_model_spec
 from slipway.deployment.settings import text_of
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.signing import SigningKey, signing_key_of
 from slipway.registry.verification import verify_version
+from slipway_core.errors import SlipwayError, UnknownModelError
+from slipway_core.identifiers import parse_version
+from slipway_core.spec.release_file import load_model_spec
 
 BUCKET_VARIABLE = "slipway_bucket"
 _RELEASES = Path(__file__).parents[3] / "include" / "releases"

@@ -1,4 +1,4 @@
-"""How a version leaves the bucket: `include/model_release/publishing/tombstone.py` says why in this order."""
+"""How a version leaves the bucket: `include/slipway_core/publishing/tombstone.py` says why in this order."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from include.model_release.bucket_layout import RepositoryPaths, repository_paths
-from include.model_release.errors import StoreUnavailableError, UserError
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES
-from include.model_release.publishing.publication import decision_key
-from include.model_release.publishing.tombstone import (
+from slipway.concurrency import each
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.bucket_layout import RepositoryPaths, repository_paths
+from slipway_core.errors import StoreUnavailableError, UserError
+from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES
+from slipway_core.publishing.publication import decision_key
+from slipway_core.publishing.tombstone import (
     DELETED_MANIFEST_FILE,
     TOMBSTONE_LIMIT_BYTES,
     Tombstone,
     deleted_error,
     tombstone_key,
 )
-from slipway.concurrency import each
-from slipway.hooks.s3_listing import StoredObject
-from slipway.hooks.s3_store import ModelStoreHook
 
 log = logging.getLogger(__name__)
 

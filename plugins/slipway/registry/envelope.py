@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePub
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512, HashAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from include.model_release.publishing.signed_statement import PAYLOAD_TYPE
+from slipway_core.publishing.signed_statement import PAYLOAD_TYPE
 
 _HASHES: dict[str, HashAlgorithm] = {"secp256r1": SHA256(), "secp384r1": SHA384(), "secp521r1": SHA512()}
 

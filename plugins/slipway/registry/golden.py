@@ -6,14 +6,14 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.gates.validation.request_options import optional_inputs
-from include.model_release.publishing.manifest import GOLDEN_FILE, Manifest
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.validation import RankingValidation
-from include.model_release.triton_config.ragged import is_asked_row_by_row
 from slipway.registry.registry import ModelRegistry
+from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.gates.validation.request_options import optional_inputs
+from slipway_core.publishing.manifest import GOLDEN_FILE, Manifest
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.validation import RankingValidation
+from slipway_core.triton_config.ragged import is_asked_row_by_row
 
 log = logging.getLogger(__name__)
 

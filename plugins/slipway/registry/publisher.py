@@ -1,4 +1,4 @@
-"""How a version comes into the bucket: `include/model_release/publishing/publication.py` says why in this order."""
+"""How a version comes into the bucket: `include/slipway_core/publishing/publication.py` says why in this order."""
 
 from __future__ import annotations
 
@@ -9,25 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from include.model_release.bucket_layout import RepositoryPaths, repository_paths
-from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
-from include.model_release.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    SIGNATURE_FILE,
-    FileEntry,
-    Manifest,
-)
-from include.model_release.publishing.manifest_identity import require_identity
-from include.model_release.publishing.publication import (
-    DECISION_LIMIT_BYTES,
-    Origin,
-    PartsDigest,
-    Publication,
-    decision_key,
-    origin_prefix,
-    placed_files,
-)
-from include.model_release.spec.release_file import Publishing
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.s3_transfer import (
@@ -37,6 +18,25 @@ from slipway.hooks.s3_transfer import (
     encryption_arguments,
 )
 from slipway.registry.deletion import require_not_deleted
+from slipway_core.bucket_layout import RepositoryPaths, repository_paths
+from slipway_core.errors import InputMissingError, SlipwayError, VersionConflictError
+from slipway_core.publishing.manifest import (
+    MANIFEST_LIMIT_BYTES,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+)
+from slipway_core.publishing.manifest_identity import require_identity
+from slipway_core.publishing.publication import (
+    DECISION_LIMIT_BYTES,
+    Origin,
+    PartsDigest,
+    Publication,
+    decision_key,
+    origin_prefix,
+    placed_files,
+)
+from slipway_core.spec.release_file import Publishing
 
 log = logging.getLogger(__name__)
 

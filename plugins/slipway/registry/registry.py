@@ -5,21 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 
-from include.model_release.bucket_layout import (
+from slipway.concurrency import each
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.deletion import require_not_deleted
+from slipway.registry.publisher import Publisher, StoredSource
+from slipway.registry.signing import SigningKey, require_signature
+from slipway_core.bucket_layout import (
     RepositoryPaths,
     config_files,
     repository_paths,
     staged_key,
     staged_prefixes,
 )
-from include.model_release.errors import (
+from slipway_core.errors import (
     InputMissingError,
     ModelInvalidError,
     SigningRefusedError,
     SlipwayError,
     VersionConflictError,
 )
-from include.model_release.publishing.manifest import (
+from slipway_core.publishing.manifest import (
     GOLDEN_FILE,
     MANIFEST_LIMIT_BYTES,
     SIGNATURE_FILE,
@@ -29,16 +34,11 @@ from include.model_release.publishing.manifest import (
     attachment,
     require_same_content,
 )
-from include.model_release.publishing.manifest_identity import require_identity
-from include.model_release.record.arrivals import version_folders
-from include.model_release.spec.release_file import Publishing
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
-from slipway.concurrency import each
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.registry.deletion import require_not_deleted
-from slipway.registry.publisher import Publisher, StoredSource
-from slipway.registry.signing import SigningKey, require_signature
+from slipway_core.publishing.manifest_identity import require_identity
+from slipway_core.record.arrivals import version_folders
+from slipway_core.spec.release_file import Publishing
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 
 _NAMED = 8  # so many published versions are named where one is missing
 _SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is

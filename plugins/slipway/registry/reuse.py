@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from include.model_release.bucket_layout import CONFIG_FILE, repository_paths
-from include.model_release.errors import InputMissingError, VersionConflictError
-from include.model_release.intake import IncomingVersion, parse_ready
-from include.model_release.publishing.build_fingerprint import RECIPE_FILE, other_files, recipe_bytes
-from include.model_release.publishing.manifest import FileEntry, Manifest, attachment
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.publisher import read_decision
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey
 from slipway.registry.verification import verify_version
 from slipway.release_run import ReleaseRun
+from slipway_core.bucket_layout import CONFIG_FILE, repository_paths
+from slipway_core.errors import InputMissingError, VersionConflictError
+from slipway_core.intake import IncomingVersion, parse_ready
+from slipway_core.publishing.build_fingerprint import RECIPE_FILE, other_files, recipe_bytes
+from slipway_core.publishing.manifest import FileEntry, Manifest, attachment
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 The standard signs a list of files with their SHA-256. The manifest has that list, so nothing is read to sign or to
 verify; the standard's own verifier accepts the signature for a downloaded copy of the version's ``repository/``. What
-is signed beside the files is in `include/model_release/publishing/signed_statement.py`.
+is signed beside the files is in `include/slipway_core/publishing/signed_statement.py`.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-from include.model_release.errors import SignedWithoutIdentityError, SigningRefusedError, UserError
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.publishing.signed_statement import (
+from slipway.hooks.connection_fields import extra_of
+from slipway.registry.envelope import signed_payload
+from slipway_core.errors import SignedWithoutIdentityError, SigningRefusedError, UserError
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.publishing.signed_statement import (
     MANIFEST_PROPERTY,
     covers_manifest,
     manifest_property,
     statement_differences,
     subject_name,
 )
-from include.model_release.spec.release_file import ReleaseSpec, Signing
-from slipway.hooks.connection_fields import extra_of
-from slipway.registry.envelope import signed_payload
+from slipway_core.spec.release_file import ReleaseSpec, Signing
 
 if TYPE_CHECKING:
     from model_signing._signing.signing import Payload

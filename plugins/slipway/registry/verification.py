@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
-from include.model_release.bucket_layout import MANIFEST_FILE, RepositoryPaths, repository_paths
-from include.model_release.errors import (
+from slipway.concurrency import each
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey
+from slipway_core.bucket_layout import MANIFEST_FILE, RepositoryPaths, repository_paths
+from slipway_core.errors import (
     InputMissingError,
     SignedWithoutIdentityError,
     SigningRefusedError,
@@ -17,14 +22,9 @@ from include.model_release.errors import (
     VersionConflictError,
     VersionDeletedError,
 )
-from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
-from include.model_release.publishing.publication import DECISION_FILE, placed_files
-from include.model_release.triton_config.ensemble import bundle_config_sha256
-from slipway.concurrency import each
-from slipway.hooks.s3_listing import StoredObject
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.registry.registry import ModelRegistry
-from slipway.registry.signing import SigningKey
+from slipway_core.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
+from slipway_core.publishing.publication import DECISION_FILE, placed_files
+from slipway_core.triton_config.ensemble import bundle_config_sha256
 
 WORKERS = 8
 

@@ -7,10 +7,13 @@ import logging
 import tempfile
 from pathlib import Path
 
-from include.model_release.bucket_layout import RepositoryPaths, repository_paths
-from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
-from include.model_release.operations.registry_answers import FILES_LIMIT, RegistryVersion
-from include.model_release.operations.registry_arrival import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry_bridge.artifacts import Artifact, Artifacts
+from slipway.release_record.history import ModelHistory
+from slipway_core.bucket_layout import RepositoryPaths, repository_paths
+from slipway_core.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
+from slipway_core.operations.registry_answers import FILES_LIMIT, RegistryVersion
+from slipway_core.operations.registry_arrival import (
     InBucket,
     Origin,
     Step,
@@ -19,11 +22,8 @@ from include.model_release.operations.registry_arrival import (
     next_step,
     ready_file,
 )
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, Manifest
-from include.model_release.publishing.tombstone import TOMBSTONE_FILE
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.registry_bridge.artifacts import Artifact, Artifacts
-from slipway.release_record.history import ModelHistory
+from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES, Manifest
+from slipway_core.publishing.tombstone import TOMBSTONE_FILE
 
 log = logging.getLogger(__name__)
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.model_release.errors import ArrivalRefusedError
-from include.model_release.operations.registry_answers import (
+from slipway.hooks.mlflow_registry import MlflowHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import ArrivalRefusedError
+from slipway_core.operations.registry_answers import (
     FILES_LIMIT,
     BucketFolder,
     FileTally,
     ServedFolder,
     artifact_folder,
 )
-from include.model_release.spec.registry import MlflowModel
-from slipway.hooks.mlflow_registry import MlflowHook
-from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.spec.registry import MlflowModel
 
 _MIB = 1024 * 1024
 

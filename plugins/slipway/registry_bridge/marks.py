@@ -6,10 +6,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import InputMissingError
-from include.model_release.operations.registry_answers import RegisteredModel, RegistryVersion
-from include.model_release.operations.registry_marks import (
+from slipway.hooks.mlflow_registry import MlflowHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.history import LIST_PAGES
+from slipway.release_record.record_reader import RecordReader
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import InputMissingError
+from slipway_core.operations.registry_answers import RegisteredModel, RegistryVersion
+from slipway_core.operations.registry_marks import (
     EVENTS_TAG,
     KEEP,
     alias_changes,
@@ -17,15 +21,11 @@ from include.model_release.operations.registry_marks import (
     served_versions,
     tag_changes,
 )
-from include.model_release.record.arrivals import version_folders
-from include.model_release.record.events import RecordError
-from include.model_release.record.fold import fold
-from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.observation import Observed
-from slipway.hooks.mlflow_registry import MlflowHook
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.release_record.history import LIST_PAGES
-from slipway.release_record.record_reader import RecordReader
+from slipway_core.record.arrivals import version_folders
+from slipway_core.record.events import RecordError
+from slipway_core.record.fold import fold
+from slipway_core.record.state import ReleaseState
+from slipway_core.rollout.observation import Observed
 
 log = logging.getLogger(__name__)
 

@@ -6,12 +6,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from include.model_release.errors import TransientError, UserError
-from include.model_release.operations.registry_answers import RegisteredModel, RegistryVersion
-from include.model_release.operations.registry_arrival import Step
-from include.model_release.operations.registry_marks import arrival_tags
-from include.model_release.spec.registry import MlflowModel
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.mlflow_registry import MlflowHook
 from slipway.hooks.s3_store import ModelStoreHook
@@ -19,6 +13,12 @@ from slipway.registry_bridge.arrival import RegistryArrival
 from slipway.registry_bridge.artifacts import Artifacts
 from slipway.registry_bridge.marks import RegistryMarks
 from slipway.traffic.reconciler import observe_service
+from slipway_core.errors import TransientError, UserError
+from slipway_core.operations.registry_answers import RegisteredModel, RegistryVersion
+from slipway_core.operations.registry_arrival import Step
+from slipway_core.operations.registry_marks import arrival_tags
+from slipway_core.spec.registry import MlflowModel
+from slipway_core.spec.release_file import ReleaseSpec
 
 log = logging.getLogger(__name__)
 

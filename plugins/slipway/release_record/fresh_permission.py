@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from include.model_release.errors import TimedOutError
+from slipway_core.errors import TimedOutError
 
 # How old the oldest part of a permission may be when the patch is sent.
 LONGEST_AGE_S = 5.0

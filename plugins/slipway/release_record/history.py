@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from include.model_release.errors import UserError
-from include.model_release.record.arrivals import Attempts, read_attempts, version_folders
-from include.model_release.record.events import Event
-from include.model_release.record.kinds import ReleaseFinished
-from include.model_release.record.segment import parse_segment_name
 from slipway.hooks.s3_listing import Listing
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record_reader import EVENT_LIMIT_BYTES
+from slipway_core.errors import UserError
+from slipway_core.record.arrivals import Attempts, read_attempts, version_folders
+from slipway_core.record.events import Event
+from slipway_core.record.kinds import ReleaseFinished
+from slipway_core.record.segment import parse_segment_name
 
 LIST_PAGES = 20
 """A listing goes no further; a page has a thousand names."""

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from include.model_release.errors import SlipwayError
-from include.model_release.operations.freezes import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import SlipwayError
+from slipway_core.operations.freezes import (
     FREEZE_LIMIT_BYTES,
     Freeze,
     FreezeUnreadableError,
@@ -18,11 +19,10 @@ from include.model_release.operations.freezes import (
     parse_freeze,
     parse_freeze_name,
 )
-from include.model_release.operations.holds import Cause, Hold, causes_of, hold_of
-from include.model_release.operations.windows import is_open
-from include.model_release.record.state import HoldOverride
-from include.model_release.spec.rollout.release_windows import ReleaseWindow
-from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.operations.holds import Cause, Hold, causes_of, hold_of
+from slipway_core.operations.windows import is_open
+from slipway_core.record.state import HoldOverride
+from slipway_core.spec.rollout.release_windows import ReleaseWindow
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from include.model_release.errors import StoreUnavailableError, UserError
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import StoreUnavailableError, UserError
 
 log = logging.getLogger(__name__)
 

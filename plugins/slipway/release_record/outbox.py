@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from include.model_release.errors import SlipwayError
-from include.model_release.operations.layout import outbox_key
-from include.model_release.operations.notices.notice import Notice, OutboxEntry
-from include.model_release.operations.notices.routing import parse_rules, receivers_of
-from include.model_release.spec.notify import NotifyRule
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.deployment.settings import text_of
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import SlipwayError
+from slipway_core.operations.layout import outbox_key
+from slipway_core.operations.notices.notice import Notice, OutboxEntry
+from slipway_core.operations.notices.routing import parse_rules, receivers_of
+from slipway_core.spec.notify import NotifyRule
+from slipway_core.spec.release_file import ReleaseSpec
 
 log = logging.getLogger(__name__)
 

@@ -6,16 +6,16 @@ import random
 import time
 from datetime import UTC, datetime, timedelta
 
-from include.model_release.errors import StoreUnavailableError, UserError
-from include.model_release.monitoring.moments import measurements_of
-from include.model_release.record.events import Event, EventWriter, RecordError
-from include.model_release.record.fold import fold
-from include.model_release.record.kinds import EventData, WindowJudged
-from include.model_release.record.segment import block_of, numbers_of
-from include.model_release.record.state import ReleaseState
 from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record_reader import EVENT_LIMIT_BYTES, RecordReader
+from slipway_core.errors import StoreUnavailableError, UserError
+from slipway_core.monitoring.moments import measurements_of
+from slipway_core.record.events import Event, EventWriter, RecordError
+from slipway_core.record.fold import fold
+from slipway_core.record.kinds import EventData, WindowJudged
+from slipway_core.record.segment import block_of, numbers_of
+from slipway_core.record.state import ReleaseState
 
 # Each attempt that fails is another writer's success; more than so many in a row is no crowd of tasks.
 _ATTEMPTS = 100

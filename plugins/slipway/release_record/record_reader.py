@@ -7,9 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from include.model_release.errors import InputMissingError, SlipwayError
-from include.model_release.record.events import Event, RecordError, event_key, parse_event_key
-from include.model_release.record.segment import (
+from slipway.concurrency import each
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import InputMissingError, SlipwayError
+from slipway_core.record.events import Event, RecordError, event_key, parse_event_key
+from slipway_core.record.segment import (
     PACKED_LIMIT_BYTES,
     SEGMENT_FOLDER,
     SegmentError,
@@ -21,9 +24,6 @@ from include.model_release.record.segment import (
     segment_name,
     unpack_segment,
 )
-from slipway.concurrency import each
-from slipway.hooks.s3_listing import StoredObject
-from slipway.hooks.s3_store import ModelStoreHook
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ import hashlib
 import logging
 from collections.abc import Iterable
 
-from include.model_release.bucket_layout import evidence_prefix, split_s3_uri
-from include.model_release.errors import InputMissingError, SlipwayError, UserError
-from include.model_release.record.events import Event
-from include.model_release.record.shown import SHOWN_LIMIT, Shown
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import ReleaseLock
 from slipway.release_record.record_reader import RecordReader
+from slipway_core.bucket_layout import evidence_prefix, split_s3_uri
+from slipway_core.errors import InputMissingError, SlipwayError, UserError
+from slipway_core.record.events import Event
+from slipway_core.record.shown import SHOWN_LIMIT, Shown
 
 log = logging.getLogger(__name__)
 

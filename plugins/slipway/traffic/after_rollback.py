@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.model_release.metrics.samples import Reading, reading_delta
 from slipway.metrics.source import MetricsSource
+from slipway_core.metrics.samples import Reading, reading_delta
 
 log = logging.getLogger(__name__)
 

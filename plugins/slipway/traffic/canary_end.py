@@ -8,13 +8,6 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from include.model_release.errors import (
-    ClusterUnavailableError,
-    InputMissingError,
-    SlipwayError,
-    TimedOutError,
-)
-from include.model_release.rollout.next_action import Observed, RollBack
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S
 from slipway.hooks.lease import LeaseHook
@@ -25,6 +18,13 @@ from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.live_service import tell
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.way_back import WayBack
+from slipway_core.errors import (
+    ClusterUnavailableError,
+    InputMissingError,
+    SlipwayError,
+    TimedOutError,
+)
+from slipway_core.rollout.next_action import Observed, RollBack
 
 log = logging.getLogger(__name__)
 

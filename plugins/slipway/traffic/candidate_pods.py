@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from include.model_release.errors import SlipwayError
-from include.model_release.metrics.samples import Window
-from include.model_release.rollout.pods.disruption import PodState, disruption
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
+from slipway_core.errors import SlipwayError
+from slipway_core.metrics.samples import Window
+from slipway_core.rollout.pods.disruption import PodState, disruption
 
 log = logging.getLogger(__name__)
 

@@ -15,18 +15,18 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.model_release.document_form import form_of
-from include.model_release.errors import SlipwayError, TimedOutError, UserError
-from include.model_release.metrics.samples import Reading
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import (
+from slipway.blocking_calls import BlockingCalls
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.document_form import form_of
+from slipway_core.errors import SlipwayError, TimedOutError, UserError
+from slipway_core.metrics.samples import Reading
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import (
     RollbackStarted,
     StepFinished,
     WeightObserved,
     WindowJudged,
 )
-from slipway.blocking_calls import BlockingCalls
-from slipway.hooks.s3_store import ModelStoreHook
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from include.model_release.errors import UserError
-from include.model_release.rollout.inference_service import inference_service_manifest
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.servers.deployed import deployed_otherwise
-from include.model_release.rollout.servers.served import served_protocol
-from include.model_release.spec.release_file import ReleaseSpec
+from slipway_core.errors import UserError
+from slipway_core.rollout.inference_service import inference_service_manifest
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.servers.deployed import deployed_otherwise
+from slipway_core.rollout.servers.served import served_protocol
+from slipway_core.spec.release_file import ReleaseSpec
 
 log = logging.getLogger(__name__)
 

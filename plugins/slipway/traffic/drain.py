@@ -14,9 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.model_release.errors import SlipwayError
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.pods.drain import (
+from slipway.hooks.inference_service import KServeHook
+from slipway.metrics.active_requests import CountsOpenRequests
+from slipway.metrics.source import MetricsSource
+from slipway.traffic.reconciler import observe_service
+from slipway_core.errors import SlipwayError
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.pods.drain import (
     GONE_LIMIT_S,
     POD_GRACE_S,
     SETTLE_S,
@@ -29,10 +33,6 @@ from include.model_release.rollout.pods.drain import (
     Watch,
     told,
 )
-from slipway.hooks.inference_service import KServeHook
-from slipway.metrics.active_requests import CountsOpenRequests
-from slipway.metrics.source import MetricsSource
-from slipway.traffic.reconciler import observe_service
 
 log = logging.getLogger(__name__)
 

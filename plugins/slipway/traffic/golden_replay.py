@@ -16,12 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.canary.pace import LONGEST_S, Pace
-from include.model_release.errors import SlipwayError, UserError
-from include.model_release.gates.validation.request_options import is_decoupled
-from include.model_release.metrics.samples import Sample, Window
-from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
-from include.model_release.tensors import ModelSignature
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.registry.golden import load_golden_set
@@ -29,6 +23,12 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 from slipway.traffic.golden_requests.grpc_requests import unary_body
 from slipway.traffic.golden_requests.sending import Ask, GoldenRequest, asking
+from slipway_core.canary.pace import LONGEST_S, Pace
+from slipway_core.errors import SlipwayError, UserError
+from slipway_core.gates.validation.request_options import is_decoupled
+from slipway_core.metrics.samples import Sample, Window
+from slipway_core.spec.rollout.golden_replay import GoldenReplaySettings
+from slipway_core.tensors import ModelSignature
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 
-from include.model_release.errors import CanaryEndedError, TransientError
-from include.model_release.raise_permission import lease_refusal
-from include.model_release.rollout.holder_identity import HolderIdentity, Stage
-from include.model_release.rollout.lease import Lease, renewal_due_s
 from slipway.hooks.lease import LeaseHook
 from slipway.release_run import ReleaseRun
+from slipway_core.errors import CanaryEndedError, TransientError
+from slipway_core.raise_permission import lease_refusal
+from slipway_core.rollout.holder_identity import HolderIdentity, Stage
+from slipway_core.rollout.lease import Lease, renewal_due_s
 
 log = logging.getLogger(__name__)
 

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from include.model_release.errors import SlipwayError
-from include.model_release.operations.notices.of_release import lease_lost_notice
-from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.next_action import Goal, RollBack
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
 from slipway.release_record.fresh_permission import both
 from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.way_back import WayBack
+from slipway_core.errors import SlipwayError
+from slipway_core.operations.notices.of_release import lease_lost_notice
+from slipway_core.rollout.lease import Lease
+from slipway_core.rollout.next_action import Goal, RollBack
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.reconciler import Reconciliation
 
 log = logging.getLogger(__name__)
 

@@ -6,18 +6,18 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from include.model_release.errors import ReleaseHeldError, SlipwayError
-from include.model_release.operations.holds import Hold
-from include.model_release.operations.notices.of_release import held_notice
-from include.model_release.raise_permission import Raise, raise_refusal
-from include.model_release.record.kinds import RaiseHeld
-from include.model_release.record.state import ReleaseState
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.outbox import Outbox
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
+from slipway_core.errors import ReleaseHeldError, SlipwayError
+from slipway_core.operations.holds import Hold
+from slipway_core.operations.notices.of_release import held_notice
+from slipway_core.raise_permission import Raise, raise_refusal
+from slipway_core.record.kinds import RaiseHeld
+from slipway_core.record.state import ReleaseState
 
 log = logging.getLogger(__name__)
 

@@ -9,12 +9,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from include.model_release.errors import ClusterUnavailableError, SlipwayError, SpecError, TimedOutError
-from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
-from include.model_release.rollout.fields import deployment_mode
-from include.model_release.rollout.inference_service import inference_service_manifest
-from include.model_release.rollout.knative_view import knative_service, revision_templates
-from include.model_release.rollout.next_action import (
+from slipway.blocking_calls import BlockingCalls
+from slipway.hooks.inference_service import KServeHook
+from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
+from slipway.release_run import ReleaseRun
+from slipway_core.errors import ClusterUnavailableError, SlipwayError, SpecError, TimedOutError
+from slipway_core.rollout.actions import Fallback, PatchRoutes, PatchTraffic
+from slipway_core.rollout.fields import deployment_mode
+from slipway_core.rollout.inference_service import inference_service_manifest
+from slipway_core.rollout.knative_view import knative_service, revision_templates
+from slipway_core.rollout.next_action import (
     Create,
     Delete,
     Expose,
@@ -24,8 +28,8 @@ from include.model_release.rollout.next_action import (
     Patch,
     observe,
 )
-from include.model_release.rollout.preflight import preflight
-from include.model_release.rollout.reconciler import (
+from slipway_core.rollout.preflight import preflight
+from slipway_core.rollout.reconciler import (
     Act,
     Acted,
     Event,
@@ -40,11 +44,7 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
-from include.model_release.rollout.servers.knative_features import features_lacking, features_needed
-from slipway.blocking_calls import BlockingCalls
-from slipway.hooks.inference_service import KServeHook
-from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
-from slipway.release_run import ReleaseRun
+from slipway_core.rollout.servers.knative_features import features_lacking, features_needed
 
 POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from include.model_release.record.kinds import RollbackPhase, RolledBack, StageFinished, StageStarted
-from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.next_action import Done, RollBack, Withdraw
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.pods.drain import Drained, told
-from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
 from slipway.release_record.record import ReleaseRecord
 from slipway.traffic.after_rollback import AfterRollback
 from slipway.traffic.live_service import LiveService, drain_of, tell
 from slipway.traffic.rollback_notes import RollbackNotes, Why
 from slipway.traffic.way_back import WayBack
+from slipway_core.record.kinds import RollbackPhase, RolledBack, StageFinished, StageStarted
+from slipway_core.record.state import ReleaseState
+from slipway_core.rollout.next_action import Done, RollBack, Withdraw
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.pods.drain import Drained, told
+from slipway_core.rollout.reconciler import Reconciliation
 
 log = logging.getLogger(__name__)
 

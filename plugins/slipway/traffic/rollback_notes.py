@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from include.model_release.errors import SlipwayError
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import EventData, RollbackStarted
-from include.model_release.record.state import ReleaseState
 from slipway.release_record.record import ReleaseRecord
+from slipway_core.errors import SlipwayError
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import EventData, RollbackStarted
+from slipway_core.record.state import ReleaseState
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from include.model_release.errors import SlipwayError
-from include.model_release.rollout.next_action import Observed, RollBack
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import observe_service, reconcile_async
+from slipway_core.errors import SlipwayError
+from slipway_core.rollout.next_action import Observed, RollBack
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,22 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from include.model_release.errors import (
+from slipway.blocking_calls import BlockingCalls
+from slipway.hooks.inference_service import KServeHook
+from slipway.release_context import make_store
+from slipway.release_record.fresh_permission import both
+from slipway.release_run import ReleaseRun
+from slipway.traffic.candidate_pods import CandidatePods
+from slipway.traffic.lease_holder import LeaseHolder
+from slipway.traffic.raise_permit import RaisePermit
+from slipway.traffic.reconciler import observe_service, reconcile_async
+from slipway_core.errors import (
     CanaryPausedError,
     ForeignChangeError,
     TransientError,
     UserError,
 )
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.next_action import (
     Action,
     Goal,
     Impossible,
@@ -24,16 +33,7 @@ from include.model_release.rollout.next_action import (
     Wait,
     next_action,
 )
-from include.model_release.rollout.reconciler import Reconciliation
-from slipway.blocking_calls import BlockingCalls
-from slipway.hooks.inference_service import KServeHook
-from slipway.release_context import make_store
-from slipway.release_record.fresh_permission import both
-from slipway.release_run import ReleaseRun
-from slipway.traffic.candidate_pods import CandidatePods
-from slipway.traffic.lease_holder import LeaseHolder
-from slipway.traffic.raise_permit import RaisePermit
-from slipway.traffic.reconciler import observe_service, reconcile_async
+from slipway_core.rollout.reconciler import Reconciliation
 
 log = logging.getLogger(__name__)
 

@@ -13,28 +13,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Literal
 
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.log_lines import step_line, window_line
-from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
-from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import (
-    CanaryEndedError,
-    CanaryPausedError,
-    ReleaseHeldError,
-    SlipwayError,
-)
-from include.model_release.metrics.queries import release_visibility
-from include.model_release.metrics.samples import Window
-from include.model_release.read_model.live_fold import Watched
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import (
-    EventData,
-    RollbackStarted,
-    StepFinished,
-    WeightObserved,
-    WindowJudged,
-)
-from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.metrics.source import MetricsSource
 from slipway.read_model.live_writer import LiveTeller
 from slipway.release_run import ReleaseRun
@@ -42,6 +20,28 @@ from slipway.traffic.checkpoint import JournalKeeper, WatchState
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.window_reader import WindowReader
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.canary.log_lines import step_line, window_line
+from slipway_core.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
+from slipway_core.canary.verdict import Verdict
+from slipway_core.errors import (
+    CanaryEndedError,
+    CanaryPausedError,
+    ReleaseHeldError,
+    SlipwayError,
+)
+from slipway_core.metrics.queries import release_visibility
+from slipway_core.metrics.samples import Window
+from slipway_core.read_model.live_fold import Watched
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import (
+    EventData,
+    RollbackStarted,
+    StepFinished,
+    WeightObserved,
+    WindowJudged,
+)
+from slipway_core.spec.rollout.plan import CanaryPlan
 
 if TYPE_CHECKING:
     from slipway.traffic.golden_replay import GoldenReplay

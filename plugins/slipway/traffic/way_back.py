@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from include.model_release.rollout.next_action import Done, RollBack, Withdraw
-from include.model_release.rollout.observation import STABLE_REVISION, Observed
-from include.model_release.rollout.pods.drain import Drained
-from include.model_release.rollout.reconciler import Reconciliation
 from slipway.traffic.drain import CandidateDrain, is_off
+from slipway_core.rollout.next_action import Done, RollBack, Withdraw
+from slipway_core.rollout.observation import STABLE_REVISION, Observed
+from slipway_core.rollout.pods.drain import Drained
+from slipway_core.rollout.reconciler import Reconciliation
 
 
 class Reach(Protocol):

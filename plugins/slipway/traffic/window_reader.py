@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from include.model_release.errors import MetricsUnavailableError, TimedOutError
-from include.model_release.metrics.samples import Reading, Window, window_between
 from slipway.blocking_calls import BlockingCalls
 from slipway.metrics.source import MetricsSource
 from slipway.traffic.checkpoint import Readings
+from slipway_core.errors import MetricsUnavailableError, TimedOutError
+from slipway_core.metrics.samples import Reading, Window, window_between
 
 READING_INTERVAL_S = 1.0
 # A window that lasts longer than so many planned ones, and what the source may lag, is none.

@@ -7,9 +7,6 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.bucket_layout import watch_journal_key
-from include.model_release.errors import SlipwayError
-from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.ingress import IngressHook
 from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_context import Connections, ReleaseContext
@@ -21,6 +18,9 @@ from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
 from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
+from slipway_core.bucket_layout import watch_journal_key
+from slipway_core.errors import SlipwayError
+from slipway_core.rollout.holder_identity import Stage
 
 
 class Seen(dict[str, Any]):

@@ -8,14 +8,14 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.errors import ReleaseHeldError, SlipwayError
-from include.model_release.rollout.actions import Wait
-from include.model_release.rollout.reconciler import Reconciliation
 from slipway.blocking_calls import BlockingCalls
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy, reconcile_async
 from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
+from slipway_core.errors import ReleaseHeldError, SlipwayError
+from slipway_core.rollout.actions import Wait
+from slipway_core.rollout.reconciler import Reconciliation
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from pydantic import TypeAdapter
 
-from include.model_release.errors import SlipwayError
-from include.model_release.spec.rollout.release_windows import ReleaseWindow
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record_reader import RecordReader
 from slipway.triggers.timing import Pace
+from slipway_core.errors import SlipwayError
+from slipway_core.spec.rollout.release_windows import ReleaseWindow
 
 log = logging.getLogger(__name__)
 

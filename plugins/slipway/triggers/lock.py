@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.errors import SlipwayError
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LOCK_LIMIT_BYTES, LockOwner, lock_key
+from slipway_core.errors import SlipwayError
 
 log = logging.getLogger(__name__)
 

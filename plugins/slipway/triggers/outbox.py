@@ -14,9 +14,9 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from include.model_release.operations.layout import OUTBOX_PREFIX, outbox_due
 from slipway.blocking_calls import BlockingCalls
 from slipway.release_record.outbox import DEFAULT_RULES_VARIABLE
+from slipway_core.operations.layout import OUTBOX_PREFIX, outbox_due
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.errors import SlipwayError
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client.waits import POLL_INTERVAL_S, drain, load_models, wait_ready
 from slipway.triggers.timing import Pace
+from slipway_core.errors import SlipwayError
 
 
 class TritonTrigger(BaseTrigger):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from include.model_release.tuning.objective import Objective
-from include.model_release.tuning.settings import Setting
-from include.model_release.tuning.trials import Comparison, Point, TuningPlan
 from slipway.tuning.evidence import TuningEvidence, comparison_folder
 from slipway.tuning.search import Measure, Wanted
 from slipway.tuning.staged import StagedTrials
+from slipway_core.tuning.objective import Objective
+from slipway_core.tuning.settings import Setting
+from slipway_core.tuning.trials import Comparison, Point, TuningPlan
 
 Against = Literal["defaults", "present"]
 # Far above the numbers of the trials' measurements.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from include.model_release.bucket_layout import evidence_prefix
-from include.model_release.errors import InputMissingError
-from include.model_release.tuning.trials import Comparison, Trial, TuningDocument, TuningPlan
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.bucket_layout import evidence_prefix
+from slipway_core.errors import InputMissingError
+from slipway_core.tuning.trials import Comparison, Trial, TuningDocument, TuningPlan
 
 _TRIAL = re.compile(r"trials/(?P<number>[0-9]{4})\.json")
 

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from include.model_release.errors import GateRefusedError, TimedOutError
-from include.model_release.spec.load import LoadLevel
-from include.model_release.tuning.objective import Objective
-from include.model_release.tuning.trials import Point, Trial, TrialKind, TuningPlan
-from include.model_release.written_numbers import number as written
 from slipway.tuning.evidence import TuningEvidence, trial_folder
 from slipway.tuning.staged import StagedTrials
 from slipway.tuning.suggestions import is_hopeless, next_setting
+from slipway_core.errors import GateRefusedError, TimedOutError
+from slipway_core.spec.load import LoadLevel
+from slipway_core.tuning.objective import Objective
+from slipway_core.tuning.trials import Point, Trial, TrialKind, TuningPlan
+from slipway_core.written_numbers import number as written
 
 log = logging.getLogger(__name__)
 

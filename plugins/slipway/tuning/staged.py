@@ -10,18 +10,18 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, staged_name, staged_prefixes
-from include.model_release.errors import LoadRefusedError, TimedOutError
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.triton_config.build import pin_versions, rename_config
-from include.model_release.triton_config.ensemble import departures
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.model_release.tuning.settings import Setting, config_with
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client.results import READY
 from slipway.registry.registry import ModelRegistry
+from slipway_core.bucket_layout import CONFIG_FILE, Role, staged_key, staged_name, staged_prefixes
+from slipway_core.errors import LoadRefusedError, TimedOutError
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.triton_config.build import pin_versions, rename_config
+from slipway_core.triton_config.ensemble import departures
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.pbtxt import to_pbtxt
+from slipway_core.tuning.settings import Setting, config_with
 
 ROLES: tuple[Role, Role] = ("trial", "reference")
 _AT_WORK = {READY, "LOADING", "UNLOADING"}

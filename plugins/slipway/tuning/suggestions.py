@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.tuning.objective import Objective
-from include.model_release.tuning.settings import Setting, Space
-from include.model_release.tuning.trials import Trial, TrialState, TuningPlan
+from slipway_core.tuning.objective import Objective
+from slipway_core.tuning.settings import Setting, Space
+from slipway_core.tuning.trials import Trial, TrialState, TuningPlan
 
 if TYPE_CHECKING:
     import optuna

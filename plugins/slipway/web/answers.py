@@ -12,7 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
-from include.model_release.errors import (
+from slipway.web.access import NotPermittedError, StrangerError
+from slipway.web.rendering import path_below_mount, render
+from slipway_core.errors import (
     InputMissingError,
     SlipwayError,
     StoreUnavailableError,
@@ -21,8 +23,6 @@ from include.model_release.errors import (
     UserError,
     VersionInvalidError,
 )
-from slipway.web.access import NotPermittedError, StrangerError
-from slipway.web.rendering import path_below_mount, render
 
 log = logging.getLogger(__name__)
 

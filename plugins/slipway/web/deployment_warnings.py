@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.model_release.errors import SlipwayError
 from slipway.deployment.settings import problems
 from slipway.failures import UNREADABLE_KEY
 from slipway.read_model.answers import Answers, Patience
+from slipway_core.errors import SlipwayError
 
 log = logging.getLogger(__name__)
 

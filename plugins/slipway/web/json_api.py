@@ -6,9 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.read_model.documents import ModelDocument, Unreadable
 from slipway.read_model.answers import Known
 from slipway.read_model.reader import ALL
 from slipway.web.deployment_warnings import deployment_warnings
@@ -16,6 +13,9 @@ from slipway.web.known_models import known_model, with_those_never_released
 from slipway.web.landed import landed_versions
 from slipway.web.sources import Read, Sources
 from slipway.web.waiting_runs import known_waiting
+from slipway_core.errors import SlipwayError
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.read_model.documents import ModelDocument, Unreadable
 
 router = APIRouter(prefix="/api")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from include.model_release.errors import UnknownModelError
-from include.model_release.identifiers import list_models, validate_model_name
-from include.model_release.read_model.documents import ModelDocument, Unreadable
 from slipway.dag_header import releases_dir
 from slipway.read_model.answers import Known
 from slipway.web.sources import Sources
+from slipway_core.errors import UnknownModelError
+from slipway_core.identifiers import list_models, validate_model_name
+from slipway_core.read_model.documents import ModelDocument, Unreadable
 
 
 def with_those_never_released(

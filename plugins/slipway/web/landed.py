@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from include.model_release.bucket_layout import READY_FILE, incoming_prefix
-from include.model_release.errors import UnknownModelError
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.read_model.landed import Landed, LandedVersion
-from include.model_release.record.arrivals import version_folders
 from slipway.web.sources import Sources
+from slipway_core.bucket_layout import READY_FILE, incoming_prefix
+from slipway_core.errors import UnknownModelError
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.read_model.landed import Landed, LandedVersion
+from slipway_core.record.arrivals import version_folders
 
 PAGES = 3
 """Of the listing of what has landed; a page has a thousand names."""

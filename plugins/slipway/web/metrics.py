@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from include.model_release.monitoring.samples import samples
 from slipway.monitoring.exposition import exposed
 from slipway.monitoring.reading import seen_by
 from slipway.web.sources import Read
+from slipway_core.monitoring.samples import samples
 
 METRICS_PATH = "/metrics"
 

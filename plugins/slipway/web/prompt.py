@@ -14,11 +14,11 @@ from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import select
 
-from include.model_release.errors import UserError
-from include.model_release.identifiers import list_models
-from include.model_release.spec.release_file import load_model_spec
 from slipway.dag_header import releases_dir
 from slipway.hooks.connection_fields import extra_of
+from slipway_core.errors import UserError
+from slipway_core.identifiers import list_models
+from slipway_core.spec.release_file import load_model_spec
 
 log = logging.getLogger(__name__)
 

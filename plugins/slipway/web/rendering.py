@@ -12,12 +12,12 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from include.model_release.record.stage_names import stage_name
-from include.model_release.written_numbers import number
 from slipway.web import wording
 from slipway.web.deployment_warnings import deployment_warnings
 from slipway.web.health.parts import health_now
 from slipway.web.static_files import static_files
+from slipway_core.record.stage_names import stage_name
+from slipway_core.written_numbers import number
 
 _TEMPLATES = Path(__file__).with_name("templates")
 

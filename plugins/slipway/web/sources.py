@@ -14,11 +14,11 @@ from typing import Annotated
 from airflow.sdk import BaseHook, Variable
 from fastapi import Depends
 
-from include.model_release.read_model.landed import Needed
-from include.model_release.spec.release_file import load_model_spec
 from slipway.dag_header import releases_dir
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.reader import ANSWER_LIMIT_S, ReadModel
+from slipway_core.read_model.landed import Needed
+from slipway_core.spec.release_file import load_model_spec
 
 BUCKET_VARIABLE = "slipway_bucket"
 AWS_CONN_ID = "aws_default"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from include.model_release.errors import SlipwayError
-from include.model_release.read_model.documents import ModelDocument, Unreadable
-from include.model_release.read_model.landed import LandedProblem, by_model
-from include.model_release.read_model.waiting import WaitingRun
 from slipway.read_model.reader import ALL
 from slipway.web.health.parts import SCHEDULER, health_now
 from slipway.web.sources import Sources
 from slipway.web.waiting_runs import known_waiting
+from slipway_core.errors import SlipwayError
+from slipway_core.read_model.documents import ModelDocument, Unreadable
+from slipway_core.read_model.landed import LandedProblem, by_model
+from slipway_core.read_model.waiting import WaitingRun
 
 
 @dataclass(frozen=True)

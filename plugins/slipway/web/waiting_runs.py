@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from include.model_release.errors import SlipwayError, UserError
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.read_model.stored import cut
-from include.model_release.read_model.waiting import WaitingRun, waits_for
 from slipway.airflow_run import person_of_run
 from slipway.read_model.answers import Answers, Known, Patience
+from slipway_core.errors import SlipwayError, UserError
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.read_model.stored import cut
+from slipway_core.read_model.waiting import WaitingRun, waits_for
 
 RELEASE, ROLLBACK = "model_release", "model_rollback"
 FIRST_TASK = "admit"

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from include.model_release.errors import WebhookRefusedError
-from include.model_release.operations.registry_webhook import BODY_LIMIT_BYTES, read_delivery
+from slipway_core.errors import WebhookRefusedError
+from slipway_core.operations.registry_webhook import BODY_LIMIT_BYTES, read_delivery
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from include.model_release import written_numbers
+from slipway_core import written_numbers
 
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 

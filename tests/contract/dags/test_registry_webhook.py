@@ -12,7 +12,6 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-import slipway_plugin
 import uvicorn
 from airflow import plugins_manager, settings
 from airflow.api_fastapi.app import init_plugins
@@ -23,12 +22,13 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from fastapi import FastAPI
-from slipway.web.prompt import SYNC_DAG_ID
 from sqlalchemy import delete, select, update
 
-from include.sandbox.host.ports import LOOPBACK, free_port
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import database_template
+import slipway_plugin
+from slipway.web.prompt import SYNC_DAG_ID
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import database_template
 from tests.support.registry.mlflow_server import running_mlflow
 from tests.support.registry.webhooks import DELIVERY, SECRET, body_of, signed
 from tests.support.waiting import wait_until

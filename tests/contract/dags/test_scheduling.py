@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import slipway_plugin
 from airflow import settings
 from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.executors.base_executor import BaseExecutor
@@ -27,12 +26,13 @@ from airflow.models.serialized_dag import SerializedDagModel
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
-from slipway.pools import STAGING_POOL, make_missing_pools
 from sqlalchemy import select, update
 
-from include.sandbox.host.child_process import program_path
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import database_template
+import slipway_plugin
+from slipway.pools import STAGING_POOL, make_missing_pools
+from slipway_sandbox.host.child_process import program_path
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import database_template
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -228,7 +228,7 @@ def test_the_scheduler_makes_the_pools_when_it_starts(tmp_path: Path) -> None:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "none"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT_ROOT / "plugins"),
-        "PYTHONPATH": str(PROJECT_ROOT),
+        "PYTHONPATH": str(PROJECT_ROOT / "include"),
     }
     command = [program_path("airflow"), "scheduler", "--skip-serve-logs", "--num-runs", "1"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)

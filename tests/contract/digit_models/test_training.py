@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.digit_models.images import live_images
-from include.digit_models.training import RECIPES, golden_set, train
-from include.sandbox.host.images import build_image, image_python
+from slipway_digit_models.images import live_images
+from slipway_digit_models.training import RECIPES, golden_set, train
+from slipway_sandbox.host.images import build_image, image_python
 
 pytestmark = pytest.mark.nightly
 

@@ -16,12 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 import boto3
 import pytest
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import AsyncKubernetesHook, KubernetesHook
-from slipway.hooks.inference_service import KServeHook
 
-from include.eks_token.connection import connection_of
-from include.eks_token.token import make_token
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway.hooks.inference_service import KServeHook
+from slipway_eks_token.connection import connection_of
+from slipway_eks_token.token import make_token
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.http_server import QuietHandler, http_server
 from tests.support.store.moto_server import moto_server
 
@@ -51,7 +51,7 @@ def tokens(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the API server was asked with; `kubernetes_default` leads to it as to an EKS cluster."""
     seen: list[str] = []
     handler = type("Handler", (ApiServer,), {"tokens": seen})
-    monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT / "include"))
     for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
     with http_server(handler) as port:
@@ -125,7 +125,7 @@ def test_without_an_identity_no_request_is_sent(
     for name in IDENTITY:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    command = [sys.executable, "-m", "include.eks_token", "--cluster-name", CLUSTER, "--region", REGION]
+    command = [sys.executable, "-m", "slipway_eks_token", "--cluster-name", CLUSTER, "--region", REGION]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "there are no AWS credentials: give the pod a role" in done.stderr
@@ -142,7 +142,7 @@ def test_the_connection_is_made_of_what_eks_says(monkeypatch: pytest.MonkeyPatch
         role = "arn:aws:iam::123456789012:role/eks"
         subnets = {"subnetIds": ["subnet-1", "subnet-2"]}
         made = eks.create_cluster(name=CLUSTER, roleArn=role, resourcesVpcConfig=subnets)["cluster"]
-        command = [sys.executable, "-m", "include.eks_token", "--cluster-name", CLUSTER, "--region", REGION]
+        command = [sys.executable, "-m", "slipway_eks_token", "--cluster-name", CLUSTER, "--region", REGION]
         done = subprocess.run(
             [*command, "--connection"], capture_output=True, text=True, timeout=120, check=True
         )
@@ -161,7 +161,7 @@ def test_the_connection_is_made_of_what_eks_says(monkeypatch: pytest.MonkeyPatch
 
 def asked_of_program() -> dict[str, list[str]]:
     """Return the parameters of the request in the token that the program prints."""
-    command = [sys.executable, "-m", "include.eks_token", "--cluster-name", CLUSTER, "--region", REGION]
+    command = [sys.executable, "-m", "slipway_eks_token", "--cluster-name", CLUSTER, "--region", REGION]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return signed_request(json.loads(done.stdout)["status"]["token"])[1]
 
@@ -175,7 +175,7 @@ def test_a_service_accounts_role_signs(monkeypatch: pytest.MonkeyPatch, tmp_path
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
         monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/airflow")
-        monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
+        monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT / "include"))
         asked = asked_of_program()
     assert asked["X-Amz-Credential"][0].startswith("ASIA")
     assert asked["X-Amz-Security-Token"]
@@ -202,7 +202,7 @@ def test_pod_identity_signs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     with http_server(Agent) as port:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://{LOOPBACK}:{port}/v1/credentials")
         monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
-        monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT))
+        monkeypatch.setenv("PYTHONPATH", str(PROJECT_ROOT / "include"))
         asked = asked_of_program()
     assert asked["X-Amz-Credential"][0].startswith("of-the-agent/")
 

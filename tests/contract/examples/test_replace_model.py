@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slipway.hooks.triton import TritonHook
 
-from include.model_release.triton_config.build import pin_versions
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.triton import TritonServer
+from slipway.hooks.triton import TritonHook
+from slipway_core.triton_config.build import pin_versions
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.dags.run import run_dag
 from tests.support.serving.models import table_model, write_repository
 from tests.support.triton_hook.servers import running_triton, typed_connection

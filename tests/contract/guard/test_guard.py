@@ -13,7 +13,7 @@ import pytest
 from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
-from include.model_release.rollout.next_action import Done, Patch, Promote, RollBack, ShiftWeight, next_action
+from slipway_core.rollout.next_action import Done, Patch, Promote, RollBack, ShiftWeight, next_action
 from tests.support.cluster.emulator import Emulator
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import LEASES, SERVICES, SLACK_S, GuardProcess, Stage

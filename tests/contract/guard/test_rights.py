@@ -11,16 +11,16 @@ import pytest
 import yaml
 from kubernetes.client import rest
 
-from include.guard.cluster import Cluster, connect
-from include.guard.watch import Guard, Terms
-from include.model_release.rollout.fields import CANDIDATE_URI as CANDIDATE_URI_NOTE
-from include.model_release.rollout.fields import STABLE_URI as STABLE_URI_NOTE
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.kserve.knative import machine as machine_of_knative
-from include.sandbox.kserve.knative.service import knative_service
-from include.sandbox.kserve.knative.status import status_of
-from include.sandbox.kserve.standard import machine
-from include.sandbox.kserve.standard.http_routes import http_routes
+from slipway_core.rollout.fields import CANDIDATE_URI as CANDIDATE_URI_NOTE
+from slipway_core.rollout.fields import STABLE_URI as STABLE_URI_NOTE
+from slipway_guard.cluster import Cluster, connect
+from slipway_guard.watch import Guard, Terms
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.kserve.knative import machine as machine_of_knative
+from slipway_sandbox.kserve.knative.service import knative_service
+from slipway_sandbox.kserve.knative.status import status_of
+from slipway_sandbox.kserve.standard import machine
+from slipway_sandbox.kserve.standard.http_routes import http_routes
 from tests.support.cluster.emulator import Emulator
 from tests.support.guard.guarded_canary import CANDIDATE_URI, STABLE_URI, service_manifest
 from tests.support.guard.stage import Stage

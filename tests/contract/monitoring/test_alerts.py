@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from include.model_release.monitoring.families import FAMILIES
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.monitoring.families import FAMILIES
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.monitoring.alert_cases import CASES, Case
 from tests.support.monitoring.manifests import alerts, rule_files, rule_groups, rules
 

@@ -10,11 +10,11 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from slipway.monitoring.exposition import exposed
 
-from include.model_release.monitoring.families import FAMILIES
-from include.model_release.monitoring.samples import samples
-from include.sandbox.host.ports import LOOPBACK
+from slipway.monitoring.exposition import exposed
+from slipway_core.monitoring.families import FAMILIES
+from slipway_core.monitoring.samples import samples
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.http_server import QuietHandler, http_server
 from tests.support.monitoring.manifests import DASHBOARD, rule_files, rules
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from include.model_release.monitoring.families import FAMILIES
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import access_token
+from slipway_core.monitoring.families import FAMILIES
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import access_token
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus
 from tests.support.store.connections import aws_connection
 from tests.support.waiting import wait_until

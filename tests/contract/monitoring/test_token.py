@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.http_server import QuietHandler, http_server
 from tests.support.monitoring.manifests import FOLDER
 from tests.support.web.airflow_site import PASSWORD, AirflowSite

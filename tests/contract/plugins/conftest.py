@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.store.lane import DIFFERENCES
 from tests.support.store.moto_server import moto_server

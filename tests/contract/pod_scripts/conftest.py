@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host.images import build_image, is_built
-from include.sandbox.services.triton import TritonServer
+from slipway_sandbox.host.images import build_image, is_built
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.pods.servers import running_models, running_store
 from tests.support.pods.support import ObjectStore, Pod
 from tests.support.serving.triton_install import triton_install
@@ -61,7 +61,7 @@ def sklearn_pod(store: ObjectStore) -> Pod:
 def pytorch_pod(store: ObjectStore) -> Pod:
     """Not built here: it is the largest image of all, and `make images` has built it where all tests are run."""
     if not is_built("pytorch"):
-        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images pytorch")
+        pytest.skip("NOT TESTED, image not built: python -m slipway_sandbox.host.images pytorch")
     return Pod(build_image("pytorch"), store)
 
 
@@ -74,7 +74,7 @@ def perf_pod(store: ObjectStore) -> Pod:
 def genai_pod(store: ObjectStore) -> Pod:
     """Not built here: the image is large, and only these tests want it."""
     if not is_built("genai-perf"):
-        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images genai-perf")
+        pytest.skip("NOT TESTED, image not built: python -m slipway_sandbox.host.images genai-perf")
     return Pod(build_image("genai-perf"), store)
 
 

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.pods.onnx_models import model_of
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.support.serving.broken_repositories import (

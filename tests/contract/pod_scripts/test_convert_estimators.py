@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from include.model_release.gates.parity import parse_parity
+from slipway_core.gates.parity import parse_parity
 from tests.support.examples import nightly
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 

@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from include.model_release.gates.parity import parse_parity
-from include.sandbox.host.ports import free_port
+from slipway_core.gates.parity import parse_parity
+from slipway_sandbox.host.ports import free_port
 from tests.support.pods.onnx_models import RANDOM, ROWS, classifier, model_of, normalised_convolution, tensor
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 

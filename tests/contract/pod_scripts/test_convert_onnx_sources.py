@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from include.model_release.gates.parity import optimisation_in_words, parse_parity
+from slipway_core.gates.parity import optimisation_in_words, parse_parity
 from tests.support.pods.onnx_models import RANDOM, ROWS, classifier, model_of, normalised_convolution, tensor
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model_release.publishing.engine import EngineBuild, engine_of
-from include.model_release.triton_config.checks.contradictions import contradictions
-from include.sandbox.host.images import build_image
+from slipway_core.publishing.engine import EngineBuild, engine_of
+from slipway_core.triton_config.checks.contradictions import contradictions
+from slipway_sandbox.host.images import build_image
 from tests.support.pods.doubles import TensorRtDouble
 from tests.support.pods.onnx_models import ROWS, classifier
 from tests.support.pods.support import ObjectStore, Pod, PodRun

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.publishing.engine import engine_of
-from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.publishing.engine import engine_of
+from slipway_core.tensors import ModelSignature
+from slipway_core.triton_config.pbtxt import from_pbtxt
 from tests.support.pods.doubles import TensorRtLlmDouble
 from tests.support.pods.support import PROJECT_ROOT, ObjectStore, Pod, PodRun, check_software_list
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.sandbox.services.triton import TritonServer
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 from tests.support.pods.tokenizer import MAKE_TOKENIZER, TOKENIZER_CONFIG
 

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
-from include.model_release.gates.mirror_comparison import MirrorReport
-from include.sandbox.host.images import build_image
-from include.sandbox.host.ports import free_port
-from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.gates.mirror_comparison import MirrorReport
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.services.routing import Backend, Ingress, Mirror, Routing
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod
 from tests.support.serving.clients import HOST, ask_grpc, ask_http, body_of, grpc_client
 from tests.support.serving.envoy import Envoy, running_envoy

@@ -11,9 +11,9 @@ import numpy as np
 import psutil
 import pytest
 
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.sandbox.host.ports import free_port
-from include.sandbox.services.triton import TritonServer
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun
 
 SCRIPT = "benchmark_perf_analyzer.py"

@@ -7,8 +7,8 @@ import io
 import numpy as np
 import pytest
 
-from include.model_release.errors import UserError
-from include.model_release.gates.validation.scoring.returned import read_returned
+from slipway_core.errors import UserError
+from slipway_core.gates.validation.scoring.returned import read_returned
 from tests.support.pods.scoring import EXAMPLE, ROWS, Scorer
 from tests.support.pods.support import ObjectStore, Pod
 

@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.tensors import ModelSignature
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.tensors import ModelSignature
 from tests.support.pods.support import ObjectStore, Pod, npz
 from tests.support.serving.text_model import text_model_files
 

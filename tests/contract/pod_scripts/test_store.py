@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from include.sandbox.host.ports import free_port
 from slipway_pod.errors import PodError
 from slipway_pod.storage import s3 as module
 from slipway_pod.storage.s3 import Store, store_errors
 from slipway_pod.storage.upload import MEBIBYTE
+from slipway_sandbox.host.ports import free_port
 from tests.support.pods.support import BUCKET, ObjectStore
 
 

@@ -10,12 +10,12 @@ import psutil
 import pytest
 from rich.console import Console
 
-from include.sandbox import lifecycle
-from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
-from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
-from include.sandbox.host.supervise import Supervisor, session_file
-from include.sandbox.services.airflow import read_health
+from slipway_sandbox import lifecycle
+from slipway_sandbox.host.processes import SessionRecord, find_sandbox_processes
+from slipway_sandbox.host.progress import Steps
+from slipway_sandbox.host.settings import PROJECT_ROOT, SandboxSettings
+from slipway_sandbox.host.supervise import Supervisor, session_file
+from slipway_sandbox.services.airflow import read_health
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.nightly]

@@ -13,17 +13,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.traffic.checkpoint import WatchState
-
-from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
-from include.model_release.metrics.samples import Counters, Reading, Sample, Window
-from include.model_release.rollout.holder_identity import HolderIdentity
-from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.pods.disruption import PodState, pod_states
-from include.model_release.rollout.pods.drain import ServingPod
-from include.model_release.rollout.pods.starting import StartingPod, starting_pods
-from include.sandbox.lab.simulation.cluster_model import ConflictError
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.canary.verdict import Verdict
+from slipway_core.errors import ClusterUnavailableError, MetricsUnavailableError
+from slipway_core.metrics.samples import Counters, Reading, Sample, Window
+from slipway_core.rollout.holder_identity import HolderIdentity
+from slipway_core.rollout.lease import Lease
+from slipway_core.rollout.pods.disruption import PodState, pod_states
+from slipway_core.rollout.pods.drain import ServingPod
+from slipway_core.rollout.pods.starting import StartingPod, starting_pods
+from slipway_sandbox.lab.simulation.cluster_model import ConflictError
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 
 STABLE_URI = "s3://slipway/models/digits/2/repository"
 CANDIDATE_URI = "s3://slipway/models/digits/3/repository"

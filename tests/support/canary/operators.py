@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.preview import ShowCandidateOperator
@@ -14,12 +15,11 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.record.fold import ReleaseState
-from include.model_release.record.kinds import WeightIntended
-from include.model_release.record.requirements import GATES, SMOKE_TEST_GATE
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.record.fold import ReleaseState
+from slipway_core.record.kinds import WeightIntended
+from slipway_core.record.requirements import GATES, SMOKE_TEST_GATE
+from slipway_core.rollout.next_action import StartCanary
 from tests.support.canary.doubles import ServiceDouble
 
 Operate = Callable[..., Any]

@@ -10,14 +10,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+
 from slipway.hooks.ingress import Endpoint
 from slipway.release_run import ReleaseRun
 from slipway.traffic.streams.answer import StreamedAnswer
-
-from include.model_release.errors import InputMissingError, StoreUnavailableError
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.errors import InputMissingError, StoreUnavailableError
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.pbtxt import from_pbtxt
 
 DECOUPLED = "model_transaction_policy { decoupled: true }"
 PLAIN = ""

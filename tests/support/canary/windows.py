@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
-from include.model_release.metrics.samples import Sample
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge, Window
+from slipway_core.metrics.samples import Sample
 
 BUCKETS = (5.0, 10.0, 20.0, 50.0, 100.0, math.inf)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.model_release.read_model.documents import (
+from slipway_core.read_model.documents import (
     GateLine,
     ModelDocument,
     OpenRelease,
     RejectionLine,
     VersionLine,
 )
-from include.model_release.read_model.live import ExposureUsed, LiveDocument, LiveSample, LiveWindow
-from include.model_release.read_model.release_view import LogLine, ReleaseView, Required, StepView
+from slipway_core.read_model.live import ExposureUsed, LiveDocument, LiveSample, LiveWindow
+from slipway_core.read_model.release_view import LogLine, ReleaseView, Required, StepView
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

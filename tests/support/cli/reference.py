@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+
 from slipway.cli.main import make_app
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"

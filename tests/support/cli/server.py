@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slipway.cli.desk import Clock
-
-from include.model_release.fleet.parity import Parity
-from include.model_release.read_model.documents import FreezeLine, ModelDocument
-from include.model_release.read_model.landed import Landed, LandedProblem
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.release_view import ReleaseView
-from include.model_release.read_model.waiting import WaitingRun
+from slipway_core.fleet.parity import Parity
+from slipway_core.read_model.documents import FreezeLine, ModelDocument
+from slipway_core.read_model.landed import Landed, LandedProblem
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.release_view import ReleaseView
+from slipway_core.read_model.waiting import WaitingRun
 from tests.support.airflow_api.fake_api import RUN, FakeApi
 from tests.support.cli.documents import NOW
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from kubernetes import client, config
 
-from include.sandbox.host.ports import free_port
+from slipway_sandbox.host.ports import free_port
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,11 +68,11 @@ class Emulator:
 
     def command(self) -> list[str]:
         """What starts it."""
-        return [sys.executable, "-m", "include.sandbox.emulator", "--config", str(self._config)]
+        return [sys.executable, "-m", "slipway_sandbox.emulator", "--config", str(self._config)]
 
     def start(self) -> None:
         """Starts it and waits until it listens."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "include")}
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self.command(), env=environment, stdout=log, stderr=log)
         process = self._process

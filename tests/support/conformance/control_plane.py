@@ -11,7 +11,7 @@ from pathlib import Path
 
 import requests
 
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import Api
 from tests.support.conformance.build import Built
 from tests.support.conformance.certificates import Certificates, make_certificates

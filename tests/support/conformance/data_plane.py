@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from include.sandbox.services.router import Router
-from include.sandbox.services.routing import Backend, Ingress, Routing
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.router import Router
+from slipway_sandbox.services.routing import Backend, Ingress, Routing
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
 from tests.support.conformance.kubelet import Fate, Runtime, storage_uri
 from tests.support.serving.clients import HOST

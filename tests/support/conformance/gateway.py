@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from include.model_release.errors import SlipwayError
+from slipway_core.errors import SlipwayError
 from tests.support.conformance.api import MERGE_PATCH, Api, Object
 
 log = logging.getLogger(__name__)

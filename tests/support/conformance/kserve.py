@@ -10,7 +10,7 @@ from pathlib import Path
 
 import requests
 
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import Api, documents
 from tests.support.conformance.build import Built
 from tests.support.conformance.control_plane import ADMIN, ControlPlane

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from include.sandbox.host.child_process import end_with_parent
+from slipway_sandbox.host.child_process import end_with_parent
 
 _LOOPBACK = "127.0.0.1"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1

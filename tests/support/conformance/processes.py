@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import requests
 
-from include.sandbox.host.child_process import end_with_parent
+from slipway_sandbox.host.child_process import end_with_parent
 
 _LOG_TAIL_CHARACTERS = 3000
 _END_GRACE_S = 5.0

@@ -12,11 +12,10 @@ from typing import Any
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.traffic.reconciler import observe_service, reconcile
-
-from include.model_release.rollout.inference_service import inference_service_manifest
-from include.model_release.rollout.next_action import FirstDeploy, Goal, Observed, Wait
-from include.model_release.rollout.reconciler import Reconciliation
-from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from slipway_core.rollout.inference_service import inference_service_manifest
+from slipway_core.rollout.next_action import FirstDeploy, Goal, Observed, Wait
+from slipway_core.rollout.reconciler import Reconciliation
+from slipway_core.spec.release_file import ReleaseSpec, parse_release_spec
 from tests.support.conformance.api import Object
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.rights import AIRFLOW, documented_rules, grant

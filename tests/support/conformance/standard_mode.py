@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from include.model_release.errors import TimedOutError
-from include.model_release.rollout.next_action import FirstDeploy, Goal, StartCanary
+from slipway_core.errors import TimedOutError
+from slipway_core.rollout.next_action import FirstDeploy, Goal, StartCanary
 from tests.support.conformance.api import Object
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import NAME, Rollouts, uri

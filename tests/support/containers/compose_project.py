@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 import yaml
 
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
-from include.sandbox.services.airflow import access_token
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.settings import PROJECT_ROOT, SandboxSettings
+from slipway_sandbox.services.airflow import access_token
 from tests.support.containers.docker_engine import DockerEngine
 from tests.support.containers.sandbox_servers import (
     KUBECONFIG,

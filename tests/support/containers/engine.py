@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER_VARIABLE = "SLIPWAY_CONTAINERS_DIR"
 PROGRAM_VARIABLE = "SLIPWAY_CONTAINER_ENGINE"

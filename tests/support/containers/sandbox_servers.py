@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from include.sandbox import lifecycle
-from include.sandbox.host.ports import FREE_PORT_RANGE, LOOPBACK
-from include.sandbox.host.settings import SandboxSettings, connection_environment
-from include.sandbox.host.supervise import Supervisor, start_supervisor
-from include.sandbox.services import airflow
+from slipway_sandbox import lifecycle
+from slipway_sandbox.host.ports import FREE_PORT_RANGE, LOOPBACK
+from slipway_sandbox.host.settings import SandboxSettings, connection_environment
+from slipway_sandbox.host.supervise import Supervisor, start_supervisor
+from slipway_sandbox.services import airflow
 
 START_LIMIT_S = 180.0
 KUBECONFIG = "/opt/airflow/kubeconfig"

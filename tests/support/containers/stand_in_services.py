@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from include.sandbox.host.images import find_uv
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.images import find_uv
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.containers.compose_project import inline_dockerfile
 from tests.support.containers.docker_engine import DockerEngine
 from tests.support.containers.engine import Engine

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from include.sandbox.host.images import image_source
+from slipway_sandbox.host.images import image_source
 from tests.support.containers.engine import Engine
 from tests.support.containers.stand_in_base import PYTHON_IMAGE, Report, provide_python_base
 from tests.support.serving.triton_install import triton_install

@@ -25,7 +25,7 @@ from airflow.utils.session import create_session
 from airflow.utils.sqlalchemy import prohibit_commit
 from sqlalchemy import select, update
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDERS = {
     "announcing": Path(__file__).with_name("announcing"),

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import database_template
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import database_template
 
 
 def run_dag(
@@ -40,7 +40,7 @@ def run_program(
     shutil.copyfile(database_template(PROJECT_ROOT / ".sandbox"), home / "airflow.db")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     settings = {
-        "PYTHONPATH": f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}",
+        "PYTHONPATH": f"{PROJECT_ROOT / 'include'}:{PROJECT_ROOT / 'plugins'}",
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags_folder),

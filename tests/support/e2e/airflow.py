@@ -12,7 +12,7 @@ from airflow_client.client import (
 )
 from airflow_client.client.models.dag_run_mutable_states import DagRunMutableStates
 
-from include.sandbox.demo.airflow_client import AirflowClient
+from slipway_sandbox.demo.airflow_client import AirflowClient
 
 
 class Airflow(AirflowClient):

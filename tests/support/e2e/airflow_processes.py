@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-from include.sandbox.host.settings import SandboxSettings
-from include.sandbox.host.supervise import Supervisor
-from include.sandbox.services.airflow import component_commands
+from slipway_sandbox.host.settings import SandboxSettings
+from slipway_sandbox.host.supervise import Supervisor
+from slipway_sandbox.services.airflow import component_commands
 
 TRIGGERER, SCHEDULER = "airflow-triggerer", "airflow-scheduler"
 

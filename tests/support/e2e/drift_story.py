@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
-from include.model_release.operations.layout import revalidation_prefix, revalidation_report_key
-from include.model_release.operations.revalidation.findings import Finding, finding_key
-from include.model_release.operations.revalidation.report import ModelReport
-from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.host.ports import LOOPBACK
+from slipway_core.operations.layout import revalidation_prefix, revalidation_report_key
+from slipway_core.operations.revalidation.findings import Finding, finding_key
+from slipway_core.operations.revalidation.report import ModelReport
+from slipway_sandbox.demo.airflow_client import DagRun
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.e2e.release_files import DRIFTING
 from tests.support.e2e.running_sandbox import NAMESPACE, Ended, RunningSandbox, finished
 from tests.support.e2e.tuning_story import Tuned, tuned

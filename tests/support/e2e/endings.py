@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.observation import Observed
+from slipway_core.record.state import ReleaseState
+from slipway_core.rollout.observation import Observed
 from tests.support.e2e.running_sandbox import Ended
 
 

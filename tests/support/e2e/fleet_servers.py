@@ -15,11 +15,10 @@ from pathlib import Path
 from slipway.fleet import server_at
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
-
-from include.model_release.fleet.alias import alias_config, alias_files, version_name
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.host.settings import MARKER, SandboxSettings, object_store_environment
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.fleet.alias import alias_config, alias_files, version_name
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.settings import MARKER, SandboxSettings, object_store_environment
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
 
 _READY_LIMIT_S = 60.0

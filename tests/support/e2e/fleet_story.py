@@ -8,14 +8,14 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from include.model_release.fleet.document import fleet_key
-from include.model_release.fleet.parity import Parity
-from include.model_release.fleet.watch import ToldFindings, watch_key
-from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.host.child_process import program_path
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.host.settings import ROOT_VARIABLE
-from include.sandbox.services.triton import TritonServer
+from slipway_core.fleet.document import fleet_key
+from slipway_core.fleet.parity import Parity
+from slipway_core.fleet.watch import ToldFindings, watch_key
+from slipway_sandbox.demo.airflow_client import DagRun
+from slipway_sandbox.host.child_process import program_path
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.settings import ROOT_VARIABLE
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.e2e.fleet_servers import Answer, FleetUsers, fleet_servers, hanging, loaded, point
 from tests.support.e2e.release_files import FLEET, ON_CALL
 from tests.support.e2e.running_sandbox import RunningSandbox, finished

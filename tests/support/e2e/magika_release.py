@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from include.digit_models.training import ObjectPutter
+from slipway_digit_models.training import ObjectPutter
 
 MODEL = "magika"
 MODEL_NAME = "standard_v3_3"

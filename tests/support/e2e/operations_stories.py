@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.model_release.operations.audit import GcApproval
-from include.model_release.operations.freezes import freeze
-from include.model_release.operations.layout import GC_APPROVAL_KEY, gc_prefix, result_key, run_plan_key
-from include.model_release.publishing.tombstone import Tombstone
-from include.model_release.record.events import Event, EventWriter
-from include.model_release.record.fold import fold
-from include.model_release.record.kinds import Promoted, ReleaseFinished, ReleaseStarted
-from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.observation import Observed
-from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.demo.counts import Traffic
+from slipway_core.operations.audit import GcApproval
+from slipway_core.operations.freezes import freeze
+from slipway_core.operations.layout import GC_APPROVAL_KEY, gc_prefix, result_key, run_plan_key
+from slipway_core.publishing.tombstone import Tombstone
+from slipway_core.record.events import Event, EventWriter
+from slipway_core.record.fold import fold
+from slipway_core.record.kinds import Promoted, ReleaseFinished, ReleaseStarted
+from slipway_core.record.state import ReleaseState
+from slipway_core.rollout.observation import Observed
+from slipway_sandbox.demo.airflow_client import DagRun
+from slipway_sandbox.demo.counts import Traffic
 from tests.support.e2e.release_files import FOUR_EYES, FROZEN
 from tests.support.e2e.running_sandbox import (
     FREEZE_DAG,

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.rollout.observation import Observed
-from include.sandbox.demo.counts import Traffic
-from include.sandbox.demo.traffic import TrafficClient
+from slipway_core.rollout.observation import Observed
+from slipway_sandbox.demo.counts import Traffic
+from slipway_sandbox.demo.traffic import TrafficClient
 from tests.support.e2e.airflow_processes import SCHEDULER, TRIGGERER, AirflowProcesses
 from tests.support.e2e.release_files import ORPHANED, SURVIVING
 from tests.support.e2e.running_sandbox import RELEASE_DAG, Ended, RunningSandbox

@@ -17,20 +17,20 @@ from typing import Any, TypeVar
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
-from include.digit_models.training import golden_set, train
-from include.model_release.errors import ServerUnavailableError
-from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.events import Event
-from include.model_release.record.fold import fold
-from include.model_release.record.state import ReleaseState, release_report
-from include.model_release.rollout import lease
-from include.model_release.rollout.observation import Observed, observe
-from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.demo.counts import Traffic
-from include.sandbox.demo.records import Records
-from include.sandbox.demo.traffic import TrafficClient
-from include.sandbox.host.settings import SandboxSettings
-from include.sandbox.services.object_store import READY_SUFFIX, client
+from slipway_core.errors import ServerUnavailableError
+from slipway_core.record.arrivals import run_id_for
+from slipway_core.record.events import Event
+from slipway_core.record.fold import fold
+from slipway_core.record.state import ReleaseState, release_report
+from slipway_core.rollout import lease
+from slipway_core.rollout.observation import Observed, observe
+from slipway_digit_models.training import golden_set, train
+from slipway_sandbox.demo.airflow_client import DagRun
+from slipway_sandbox.demo.counts import Traffic
+from slipway_sandbox.demo.records import Records
+from slipway_sandbox.demo.traffic import TrafficClient
+from slipway_sandbox.host.settings import SandboxSettings
+from slipway_sandbox.services.object_store import READY_SUFFIX, client
 from tests.support.e2e.airflow import Airflow
 
 RELEASE_DAG = "model_release"

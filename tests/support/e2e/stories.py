@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from include.digit_models.training import upload_training_artifacts
-from include.model_release.record.events import Event
-from include.model_release.rollout.observation import Observed
-from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.demo.counts import Traffic
+from slipway_core.record.events import Event
+from slipway_core.rollout.observation import Observed
+from slipway_digit_models.training import upload_training_artifacts
+from slipway_sandbox.demo.airflow_client import DagRun
+from slipway_sandbox.demo.counts import Traffic
 from tests.support.e2e.drift_story import drift_story
 from tests.support.e2e.fleet_story import fleet_story
 from tests.support.e2e.magika_release import upload_magika

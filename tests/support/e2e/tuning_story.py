@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.bucket_layout import evidence_prefix, staged_name, staged_prefixes, tuning_id
-from include.sandbox.demo.airflow_client import DagRun
+from slipway_core.bucket_layout import evidence_prefix, staged_name, staged_prefixes, tuning_id
+from slipway_sandbox.demo.airflow_client import DagRun
 from tests.support.e2e.running_sandbox import RunningSandbox
 
 TUNING_DAG = "model_tuning"

@@ -11,7 +11,7 @@ import onnx
 
 from benchmarks.fleet.model import MODEL, config_of, version_of
 from benchmarks.fleet.servers import FleetServer
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 
 _LOAD_LIMIT_S = 60.0
 

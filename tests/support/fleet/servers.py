@@ -25,12 +25,11 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
 from slipway.hooks.triton_client.settings import TritonSettings
-
-from include.model_release.errors import ModelNotLoadedError
-from include.model_release.fleet.alias import version_name
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import ModelNotLoadedError
+from slipway_core.fleet.alias import version_name
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.triton_hook.servers import running_triton
 from tests.support.triton_hook.table import ROW

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from include.model_release.fleet.plan import Phase, Run, ServerView, Step, next_step
-from include.model_release.fleet.policy import FleetPolicy
+from slipway_core.fleet.plan import Phase, Run, ServerView, Step, next_step
+from slipway_core.fleet.policy import FleetPolicy
 
 OLD, NEW = 6, 7
 TICK_S = 1.0

@@ -8,8 +8,7 @@ from typing import Any
 
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.fleet.document import FleetDocument
+from slipway_core.fleet.document import FleetDocument
 from tests.support.fleet.servers import FACTORS, TritonFleet
 
 ALL = ("s0", "s1", "s2")

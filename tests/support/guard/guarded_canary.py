@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.guard.cluster import Snapshot
-from include.guard.watch import Guard, Terms
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout import lease
-from include.model_release.rollout.lease import Lease, lease_manifest, parse_lease, renewal
-from include.model_release.rollout.next_action import (
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout import lease
+from slipway_core.rollout.lease import Lease, lease_manifest, parse_lease, renewal
+from slipway_core.rollout.next_action import (
     Done,
     Goal,
     Observed,
@@ -20,11 +18,13 @@ from include.model_release.rollout.next_action import (
     next_action,
     observe,
 )
-from include.sandbox.cluster.errors import ApiError
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.kserve.knative import machine as knative
-from include.sandbox.kserve.knative.service import knative_service, revisions
-from include.sandbox.kserve.knative.status import status_of
+from slipway_guard.cluster import Snapshot
+from slipway_guard.watch import Guard, Terms
+from slipway_sandbox.cluster.errors import ApiError
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.kserve.knative import machine as knative
+from slipway_sandbox.kserve.knative.service import knative_service, revisions
+from slipway_sandbox.kserve.knative.status import status_of
 
 NAMESPACE, NAME, RELEASE = "models", "digits", "digits-3"
 STABLE_URI = "s3://slipway/models/digits/2/repository"

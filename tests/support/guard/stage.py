@@ -19,9 +19,9 @@ from kubernetes import client
 from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
-from include.model_release.rollout import lease
-from include.model_release.rollout.lease import Lease, lease_manifest, lease_name, parse_lease, renewal
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout import lease
+from slipway_core.rollout.lease import Lease, lease_manifest, lease_name, parse_lease, renewal
+from slipway_core.rollout.next_action import (
     Done,
     Goal,
     Observed,
@@ -198,15 +198,15 @@ class Stage:
 
 
 class GuardProcess:
-    """`python -m include.guard` with a kubeconfig; its log is read back line by line."""
+    """`python -m slipway_guard` with a kubeconfig; its log is read back line by line."""
 
     def __init__(self, kubeconfig: Path, folder: Path, *arguments: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._log = folder / "guard.log"
         self.alive_file = folder / "alive"
-        command = [sys.executable, "-m", "include.guard", "--kubeconfig", str(kubeconfig)]
+        command = [sys.executable, "-m", "slipway_guard", "--kubeconfig", str(kubeconfig)]
         command += ["--poll-s", str(POLL_S), "--alive-file", str(self.alive_file), *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "include")}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "monitoring"
 RULES = (FOLDER / "prometheus-rule.yaml", FOLDER / "prometheus-rule-live-age.yaml")

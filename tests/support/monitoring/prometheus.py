@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.services.triton import TritonPorts
+from slipway_sandbox.host.child_process import end_with_parent
+from slipway_sandbox.services.triton import TritonPorts
 from tests.support.waiting import wait_until
 
 SCRAPE_INTERVAL_S = 1.0

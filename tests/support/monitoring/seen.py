@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from include.model_release.monitoring.samples import Seen
-from include.model_release.read_model.documents import (
+from slipway_core.monitoring.samples import Seen
+from slipway_core.read_model.documents import (
     FindingLine,
     FreezeLine,
     ModelDocument,
@@ -13,7 +13,7 @@ from include.model_release.read_model.documents import (
     Unreadable,
     VersionLine,
 )
-from include.model_release.read_model.live import ExposureUsed, LiveDocument, LiveSample, LiveWindow
+from slipway_core.read_model.live import ExposureUsed, LiveDocument, LiveSample, LiveWindow
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

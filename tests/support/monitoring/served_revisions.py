@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.routing import Backend, Ingress, Routing
-from include.sandbox.services.triton import TritonServer
+from slipway_sandbox.services.router import Router, envoy_argv
+from slipway_sandbox.services.routing import Backend, Ingress, Routing
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.monitoring.prometheus import Process
 from tests.support.serving.clients import HOST, ask_grpc, ask_http, grpc_client
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.outbox import DEFAULT_RULES_VARIABLE
-
-from include.model_release.operations.layout import OUTBOX_PREFIX
-from include.model_release.operations.notices.notice import Notice, OutboxEntry
-from include.model_release.spec.notify import NOTICE_EVENTS
+from slipway_core.operations.layout import OUTBOX_PREFIX
+from slipway_core.operations.notices.notice import Notice, OutboxEntry
+from slipway_core.spec.notify import NOTICE_EVENTS
 
 
 def everybody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.http_server import QuietHandler, in_thread
 
 _CHUNK_LIMIT = 1 << 20

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from slipway.metrics.prometheus import PrometheusMetricsHook
 
-from include.model_release.metrics.queries import QuerySet
+from slipway.metrics.prometheus import PrometheusMetricsHook
+from slipway_core.metrics.queries import QuerySet
 from tests.support.plugins.http_double import Answer, Asked, metrics_server
 
 NOW = 10_000.0

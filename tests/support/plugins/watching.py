@@ -18,13 +18,12 @@ from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
 from slipway.traffic.streams.probes import StreamProbes
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.read_model.live_fold import Watched
-from include.model_release.record.events import PendingEvent
-from include.model_release.rollout.lease import Lease
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.read_model.live_fold import Watched
+from slipway_core.record.events import PendingEvent
+from slipway_core.rollout.lease import Lease
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import (
     JournalDouble,
     LeaseDouble,

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from include.digit_models.images import training_and_held_out
-from include.digit_models.training import golden_set
-from include.sandbox.host.images import build_image
+from slipway_digit_models.images import training_and_held_out
+from slipway_digit_models.training import golden_set
+from slipway_sandbox.host.images import build_image
 from tests.support.pods.support import npz, train
 
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.scoring.given import pack_given
-from include.model_release.gates.validation.scoring.returned import read_returned
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.scoring.given import pack_given
+from slipway_core.gates.validation.scoring.returned import read_returned
 from tests.support.pods.support import ObjectStore, PodRun
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "custom_scorer" / "voice_scorer.py").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import boto3
 
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.pods.support import BUCKET, ObjectStore
 from tests.support.serving.triton_install import triton_install
 from tests.support.store.moto_server import moto_server

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.publishing.conversion_result import parse_converted
-from include.sandbox.cluster.node.container_process import BASE_IMAGE
-from include.sandbox.host.images import IMAGE_VARIABLES
+from slipway_core.publishing.conversion_result import parse_converted
+from slipway_sandbox.cluster.node.container_process import BASE_IMAGE
+from slipway_sandbox.host.images import IMAGE_VARIABLES
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
-READ_ONLY = PROJECT_ROOT / "include" / "sandbox" / "cluster" / "node" / "read_only.py"
+READ_ONLY = PROJECT_ROOT / "include" / "slipway_sandbox" / "cluster" / "node" / "read_only.py"
 BUCKET = "slipway"
 RUN_LIMIT_S = 150
 

@@ -15,9 +15,9 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.tensors import ModelSignature
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.tensors import ModelSignature
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 
 POD_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "slipway-test", "AWS_SECRET_ACCESS_KEY": "slipway-test"}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from include.model_release.errors import TimedOutError
+from slipway_core.errors import TimedOutError
 
 Value = TypeVar("Value")
 _LIMIT_S = 60.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.record.events import Event
-from include.model_release.record.kinds import (
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.record.events import Event
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseFinished,
@@ -21,7 +21,7 @@ from include.model_release.record.kinds import (
     WeightIntended,
     WeightObserved,
 )
-from include.model_release.record.requirements import Requirements
+from slipway_core.record.requirements import Requirements
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PLAN = Requirements(weights=(5, 50))

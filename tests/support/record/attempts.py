@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from include.model_release.record.events import Event, EventWriter
-from include.model_release.record.kinds import (
+from slipway_core.record.events import Event, EventWriter
+from slipway_core.record.kinds import (
     Approved,
     CandidateVerified,
     Promoted,
@@ -18,7 +18,7 @@ from include.model_release.record.kinds import (
     StepFinished,
     WeightIntended,
 )
-from include.model_release.record.requirements import Requirements
+from slipway_core.record.requirements import Requirements
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 RUN, OTHER_RUN = "digits-3", "digits-3-again"

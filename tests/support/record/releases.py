@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from include.model_release.record.events import (
+from slipway_core.record.events import (
     Event,
     EventWriter,
 )
-from include.model_release.record.kinds import (
+from slipway_core.record.kinds import (
     ReleaseFinished,
     ReleaseStarted,
     RollbackPhase,

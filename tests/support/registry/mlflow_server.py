@@ -15,8 +15,8 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from include.sandbox.host.images import build_image
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 
 START_LIMIT_S = 120.0
 _SETTINGS = {

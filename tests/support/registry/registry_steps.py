@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kubernetes import client
 from kubernetes.client.rest import ApiException
+
 from slipway.operators.registry.sync import ListRegistryModelsOperator, SyncRegistryOperator
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.record.kinds import EventData
-from include.model_release.rollout.observation import STABLE_URI
+from slipway_core.record.kinds import EventData
+from slipway_core.rollout.observation import STABLE_URI
 from tests.support.cluster.emulator import Emulator, inference_service
 from tests.support.registry.mlflow_server import MlflowServer
 

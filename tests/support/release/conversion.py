@@ -10,8 +10,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
-
-from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from slipway_core.spec.release_file import apply_overrides, parse_release_spec
 
 CONTEXT: Any = {}
 ENGINES = """

@@ -9,8 +9,7 @@ from typing import Any
 
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.freeze import FreezeReleasesOperator
-
-from include.model_release.operations.freezes import freeze
+from slipway_core.operations.freezes import freeze
 from tests.support.release.admission import RELEASE_FILE
 
 

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
+from structlog.testing import capture_logs
+
 from slipway.failures import SET_ASIDE_KEY
 from slipway.operators.intake.find import FindNewVersionsOperator
 from slipway.release_record.record import ReleaseRecord
-from structlog.testing import capture_logs
-
-from include.model_release.record.kinds import EventData, ReleaseFinished, ReleaseStarted
+from slipway_core.record.kinds import EventData, ReleaseFinished, ReleaseStarted
 
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook

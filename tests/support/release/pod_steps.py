@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from include.sandbox.host.images import build_image
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.cluster.emulator import Emulator
 
 

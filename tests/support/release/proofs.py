@@ -6,8 +6,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
-
-from include.model_release.record.kinds import (
+from slipway_core.record.kinds import (
     CandidateVerified,
     Promoted,
     ReleaseFinished,
@@ -16,7 +15,7 @@ from include.model_release.record.kinds import (
     StageStarted,
     StepFinished,
 )
-from include.model_release.record.requirements import requirements_of
+from slipway_core.record.requirements import requirements_of
 
 
 def record_of(store: ModelStoreHook, release_run: ReleaseRun) -> ReleaseRecord:

@@ -8,8 +8,7 @@ from typing import Any
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.registry.registry import ModelRegistry
-
-from include.model_release.publishing.manifest import Manifest
+from slipway_core.publishing.manifest import Manifest
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.release.staged_answers import RENT, Release
 
 

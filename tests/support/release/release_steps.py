@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ConvertModelOperator
@@ -20,13 +21,12 @@ from slipway.operators.triton import TritonLoadModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.publishing.variants import ONLY
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.images import build_image, image_name
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.publishing.variants import ONLY
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.images import build_image, image_name
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import triton_connection
 

@@ -14,11 +14,10 @@ from slipway.operators.operations.gc_approval import ApproveRetentionOperator
 from slipway.operators.operations.gc_page import ShowRetentionPlanOperator, ShowRetentionResultOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.operations.audit import GcApproval
-from include.model_release.operations.layout import GC_APPROVAL_KEY, plan_key
-from include.model_release.operations.retention import ModelPlan
-from include.model_release.record.kinds import Promoted, ReleaseFinished, ReleaseStarted
+from slipway_core.operations.audit import GcApproval
+from slipway_core.operations.layout import GC_APPROVAL_KEY, plan_key
+from slipway_core.operations.retention import ModelPlan
+from slipway_core.record.kinds import Promoted, ReleaseFinished, ReleaseStarted
 from tests.support.store.publishing import Prepare, prepared, publish
 
 RELEASE_FILE = """

@@ -15,6 +15,7 @@ import onnx
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 from onnx import TensorProto, helper
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.close_finding import CloseFindingOperator
 from slipway.operators.revalidation.finding_book import FindingBook
@@ -23,15 +24,14 @@ from slipway.operators.revalidation.revalidate import ListModelsOperator, Revali
 from slipway.operators.revalidation.way_back import NameRollbacksOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.operations.layout import revalidation_prefix, revalidation_report_key
-from include.model_release.operations.revalidation.findings import Finding
-from include.model_release.operations.revalidation.report import ModelReport
-from include.model_release.record.kinds import Promoted, ReleaseFinished
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.kserve.knative import machine
-from include.sandbox.kserve.knative import service as knative
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.operations.layout import revalidation_prefix, revalidation_report_key
+from slipway_core.operations.revalidation.findings import Finding
+from slipway_core.operations.revalidation.report import ModelReport
+from slipway_core.record.kinds import Promoted, ReleaseFinished
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.kserve.knative import machine
+from slipway_sandbox.kserve.knative import service as knative
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import Emulator, inference_service
 from tests.support.release.staged_answers import Release
 from tests.support.serving.triton_install import triton_install

@@ -11,8 +11,7 @@ from slipway.operators.rollback import RollBackVersionOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
-
-from include.model_release.record.kinds import StageFinished
+from slipway_core.record.kinds import StageFinished
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\n"
 RUN = "rollback-1"

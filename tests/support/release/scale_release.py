@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 import numpy as np
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.publishing.manifest import FileEntry
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.record.state import ReleaseState
-from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from slipway_core.publishing.manifest import FileEntry
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.record.state import ReleaseState
+from slipway_core.spec.release_file import apply_overrides, parse_release_spec
 from tests.support.serving.ensembles import python_files
 
 CONTEXT: Any = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
@@ -17,12 +18,11 @@ from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.record.fold import Stage
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonServer
+from slipway_core.record.fold import Stage
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.spec.release_file import ReleaseSpec, parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.text_model import text_model_files
 
 CONTEXT: Any = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from include.model_release.canary.judge import AnalysisPolicy
-from include.model_release.record.kinds import ReleaseFinished, StageStarted, WeightIntended
-from include.model_release.reports.canary.document import CanaryEvidence
-from include.model_release.reports.canary.evidence import canary_evidence
-from include.model_release.reports.canary.page import render_canary_html
-from include.model_release.spec.rollout.plan import RolloutStep
-from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
+from slipway_core.canary.judge import AnalysisPolicy
+from slipway_core.record.kinds import ReleaseFinished, StageStarted, WeightIntended
+from slipway_core.reports.canary.document import CanaryEvidence
+from slipway_core.reports.canary.evidence import canary_evidence
+from slipway_core.reports.canary.page import render_canary_html
+from slipway_core.spec.rollout.plan import RolloutStep
+from slipway_sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
 
 
 def good() -> Story:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.next_action import (
     Done,
     Goal,
     Impossible,
@@ -12,8 +12,8 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     next_action,
 )
-from include.sandbox.lab.simulation.edits import V3
-from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
+from slipway_sandbox.lab.simulation.edits import V3
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 
 
 def drive(model: KnativeModel, goal: Goal, rounds: int = 30) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from include.model_release.errors import SlipwayError
-from include.model_release.rollout.next_action import (
+from slipway_core.errors import SlipwayError
+from slipway_core.rollout.next_action import (
     Done,
     Goal,
     Impossible,
@@ -15,7 +15,7 @@ from include.model_release.rollout.next_action import (
     Wait,
     next_action,
 )
-from include.model_release.rollout.reconciler import (
+from slipway_core.rollout.reconciler import (
     Act,
     Acted,
     Event,
@@ -30,11 +30,11 @@ from include.model_release.rollout.reconciler import (
     Step,
     Waited,
 )
-from include.model_release.rollout.standard_view import backend_name, predictor_name
-from include.sandbox.lab.simulation.cluster_model import ConflictError, futures
-from include.sandbox.lab.simulation.edits import V3
-from include.sandbox.lab.simulation.knative_model import KnativeModel
-from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
+from slipway_core.rollout.standard_view import backend_name, predictor_name
+from slipway_sandbox.lab.simulation.cluster_model import ConflictError, futures
+from slipway_sandbox.lab.simulation.edits import V3
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 STABLE, CANDIDATE = backend_name("digits", ""), backend_name("digits", predictor_name(V3))
 START = StartCanary(V3, 20, release_id="digits-3", version=3)

@@ -15,10 +15,10 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from include.digit_models.images import training_and_held_out
-from include.digit_models.training import golden_set
-from include.digit_models.training import train as train_digits
-from include.sandbox.host.images import build_image, is_built
+from slipway_digit_models.images import training_and_held_out
+from slipway_digit_models.training import golden_set
+from slipway_digit_models.training import train as train_digits
+from slipway_sandbox.host.images import build_image, is_built
 from tests.support.pods.networks import train_network
 from tests.support.pods.support import npz, train
 
@@ -98,7 +98,7 @@ def leaves(folder: Path) -> Trained:
 def digits_network(folder: Path) -> Trained:
     """A network on handwritten digits as TorchScript. Its image is the largest: it is not built here."""
     if not is_built("pytorch"):
-        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images pytorch")
+        pytest.skip("NOT TESTED, image not built: python -m slipway_sandbox.host.images pytorch")
     network = train_network(folder / "network")
     return Trained({"model.pt": network.script}, network.golden, network.answers)
 

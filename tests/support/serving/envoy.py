@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.sandbox.host.ports import free_port
-from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.triton import end_with_parent
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.services.router import Router, envoy_argv
+from slipway_sandbox.services.triton import end_with_parent
 
 _ATTEMPTS = 3
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.kserve.controller import KServeController, KServeSettings
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.kserve.controller import KServeController, KServeSettings
 from tests.support.serving.clients import ask_http
 from tests.support.serving.envoy import Envoy
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.traffic.reconciler import observe_service, reconcile
-
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.next_action import (
     Goal,
 )
-from include.model_release.rollout.reconciler import Reconciliation
+from slipway_core.rollout.reconciler import Reconciliation
 from tests.support.cluster.emulator import Emulator
 from tests.support.serving.clients import Load
 from tests.support.serving.envoy import Envoy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import model_of_table, write_repository
 from tests.support.serving.triton_install import triton_install
 

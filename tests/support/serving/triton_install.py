@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.services.triton import TritonInstall
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.errors import SpecError
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.errors import SpecError
+from slipway_core.spec.release_file import parse_release_spec
 
 MINIMAL = "model: digits\nsource: {}\n"
 PYTHON = "model: digits\nsource: {format: python}\nconversion: {target: python}\n"

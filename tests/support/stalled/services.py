@@ -14,9 +14,8 @@ from typing import Any
 from urllib.request import urlopen
 
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.cluster.emulator import ROOT, Emulator
 from tests.support.guard.guarded_canary import NAME, STABLE_URI
 from tests.support.guard.stage import Stage
@@ -112,7 +111,7 @@ class StallableServices:
         with (self._folder / f"{part}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", *module],
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'include'}"},
                 stdout=log,
                 stderr=log,
             )

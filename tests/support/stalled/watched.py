@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+
 from slipway.release_context import ReleaseContext
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.step_watcher import StepWatch
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.canary.judge import CanaryJudge
+from slipway_core.canary.judge import CanaryJudge
 from tests.support.stalled.services import WINDOW_S
 from tests.support.waiting import until
 

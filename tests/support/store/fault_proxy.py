@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.http_server import QuietHandler, in_thread
 
 _ERRORS = {

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 
 from moto.s3.models import FakeBucket, FakeKey, s3_backends
+
 from slipway.hooks.s3_store import ModelStoreHook
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.conformance.build import VERSITYGW, BuildError, build
 from tests.support.store.real_servers import SERVERS, install_seaweedfs
 

@@ -6,13 +6,13 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from include.model_release.publishing.manifest import (
+from slipway_core.publishing.manifest import (
     MANIFEST_LIMIT_BYTES,
     FileEntry,
     Manifest,
     Provenance,
 )
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 SIGNATURE = ModelSignature(
     inputs=(TensorSpec(name="pixels", datatype="FP32", shape=(-1, 64)),),

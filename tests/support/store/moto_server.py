@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
 
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.object_store import answer_cheaply, make_conditional_writes_atomic
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.object_store import answer_cheaply, make_conditional_writes_atomic
 
 
 @contextmanager

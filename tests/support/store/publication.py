@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from include.model_release.publishing.manifest import Manifest
+from slipway_core.publishing.manifest import Manifest
 
 if TYPE_CHECKING:
     from slipway.registry.registry import StoredSource

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, settings
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
 from slipway.registry.signing import sign
-
-from include.model_release.publishing.manifest import SBOM_FILE
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.publishing.manifest import SBOM_FILE
+from slipway_core.triton_config.canonical import config_sha256
+from slipway_core.triton_config.pbtxt import from_pbtxt
 from tests.support.examples import examples
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import new_key

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.child_process import end_with_parent
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.build import VERSITYGW, built, cache_folder
 from tests.support.store.connections import CREDENTIALS, list_buckets
 from tests.support.waiting import wait_until

@@ -7,9 +7,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from slipway.registry.signing import SigningKey, load_signing_key
 
-from include.model_release.spec.release_file import Signing
+from slipway.registry.signing import SigningKey, load_signing_key
+from slipway_core.spec.release_file import Signing
 
 
 def pem(key: Any, passphrase: bytes | None = None) -> bytes:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.waiting import wait_until
 
 

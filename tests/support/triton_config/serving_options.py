@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
-from include.model_release.spec.serving.serving import Serving
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_model_config
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
+from slipway_core.spec.serving.serving import Serving
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.build import build_model_config
+from slipway_core.triton_config.pbtxt import from_pbtxt
 
 SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 SIGNATURE = ModelSignature(

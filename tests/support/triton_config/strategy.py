@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
-from include.model_release.triton_config.fields import ROOT, fields_of
+from slipway_core.triton_config.fields import ROOT, fields_of
 
 _RANGES = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import database_template
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import database_template
 
 _BUILD = (
     "import sys; from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel(sys.argv[1])"
@@ -37,7 +37,7 @@ def ask_airflow(folder: Path, bodies: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what an Airflow that has this project installed says; see `provider_program`."""
     shutil.copyfile(database_template(PROJECT_ROOT / ".sandbox"), folder / "airflow.db")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    path = [installed_metadata(folder), PROJECT_ROOT, PROJECT_ROOT / "plugins"]
+    path = [installed_metadata(folder), PROJECT_ROOT / "include", PROJECT_ROOT / "plugins"]
     environment = kept | {
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "AIRFLOW_HOME": str(folder),

@@ -10,9 +10,8 @@ from typing import Any
 
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonUnloadModelOperator
-
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
 from tests.support.triton_hook.table import CONTEXT
 

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import numpy as np
-from slipway.hooks.triton import TritonHook
 
+from slipway.hooks.triton import TritonHook
 from tests.support.waiting import wait_until
 
 CONFIG = """

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.host.ports import LOOPBACK, free_port
-from include.sandbox.services.router import envoy_program
-from include.sandbox.services.triton import TritonPorts, end_with_parent
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.services.router import envoy_program
+from slipway_sandbox.services.triton import TritonPorts, end_with_parent
 from tests.support.triton_hook.certificates import Authority
 from tests.support.waiting import wait_until
 

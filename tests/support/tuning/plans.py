@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model_release.spec.benchmark import ServiceLevel
-from include.model_release.spec.load import LoadLevel
-from include.model_release.spec.tuning import Tuning
-from include.model_release.tuning.settings import Setting, present_setting, space_of, triton_defaults
-from include.model_release.tuning.trials import Point, Trial, TrialKind, TuningPlan
+from slipway_core.spec.benchmark import ServiceLevel
+from slipway_core.spec.load import LoadLevel
+from slipway_core.spec.tuning import Tuning
+from slipway_core.tuning.settings import Setting, present_setting, space_of, triton_defaults
+from slipway_core.tuning.trials import Point, Trial, TrialKind, TuningPlan
 
 CONFIG: dict[str, Any] = {
     "name": "digits",

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
-
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.pbtxt import to_pbtxt
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.pbtxt import to_pbtxt
 from tests.support.serving.models import table_model
 
 MODEL = "table"

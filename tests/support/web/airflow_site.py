@@ -16,9 +16,9 @@ from urllib.request import urlopen
 
 import httpx
 
-from include.sandbox.host.ports import LOOPBACK, free_port
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import access_token, database_template
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.airflow import access_token, database_template
 from tests.support.store.connections import aws_connection
 from tests.support.waiting import wait_until
 
@@ -103,7 +103,7 @@ def _environment(home: Path, url: str, store_endpoint: str, bucket: str) -> dict
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     users = ",".join(f"{name}:{role}" for name, role in ROLES.items())
     return kept | {
-        "PYTHONPATH": f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}",
+        "PYTHONPATH": f"{PROJECT_ROOT / 'include'}:{PROJECT_ROOT / 'plugins'}",
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT_ROOT / "dags"),

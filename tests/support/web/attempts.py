@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.record.events import Event
-from include.model_release.record.kinds import (
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.record.events import Event
+from slipway_core.record.kinds import (
     Approved,
     EventData,
     Promoted,
@@ -26,7 +25,7 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from include.model_release.record.requirements import Before, Requirements
+from slipway_core.record.requirements import Before, Requirements
 
 PLAN = (5, 25, 50)
 MINUTE = timedelta(minutes=1)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect, sync_playwright
 
-from include.sandbox.services.airflow import access_token
+from slipway_sandbox.services.airflow import access_token
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
 CHROMIUM = "/usr/bin/chromium"

@@ -11,24 +11,23 @@ from pathlib import Path
 
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
-
-from include.model_release.bucket_layout import evidence_prefix, live_key
-from include.model_release.operations.audit import AuditEntry
-from include.model_release.operations.freezes import freeze
-from include.model_release.operations.layout import audit_key, findings_prefix
-from include.model_release.operations.pins import Pin, pin_key
-from include.model_release.operations.revalidation.findings import Finding
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.read_model.live import ExposureUsed, LiveDocument, LiveSample, LiveWindow
-from include.model_release.record.kinds import (
+from slipway_core.bucket_layout import evidence_prefix, live_key
+from slipway_core.operations.audit import AuditEntry
+from slipway_core.operations.freezes import freeze
+from slipway_core.operations.layout import audit_key, findings_prefix
+from slipway_core.operations.pins import Pin, pin_key
+from slipway_core.operations.revalidation.findings import Finding
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.read_model.live import ExposureUsed, LiveDocument, LiveSample, LiveWindow
+from slipway_core.record.kinds import (
     RaiseHeld,
     ReleaseFinished,
     StageStarted,
     VersionUnrejected,
 )
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.canonical import config_sha256
+from slipway_core.triton_config.pbtxt import from_pbtxt
 from tests.support.reports.canary_pages import failing, page_of
 from tests.support.web.attempts import PLAN, Attempt
 

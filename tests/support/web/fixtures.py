@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
 from tests.support.web.airflow_site import AirflowSite, airflow_site

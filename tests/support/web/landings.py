@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.spec.release_file import load_model_spec
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.spec.release_file import load_model_spec
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import AirflowSite
 

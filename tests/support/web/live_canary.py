@@ -10,15 +10,14 @@ from datetime import UTC, datetime, timedelta
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.writer import ViewWriter
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.bucket_layout import evidence_prefix, live_key, repository_paths
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
-from include.model_release.canary.totals import Totals
-from include.model_release.canary.verdict import Verdict
-from include.model_release.metrics.samples import Sample
-from include.model_release.read_model.live import LiveWindow
-from include.model_release.read_model.live_fold import Watched, live_document, live_window
-from include.model_release.record.kinds import (
+from slipway_core.bucket_layout import evidence_prefix, live_key, repository_paths
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge, Window
+from slipway_core.canary.totals import Totals
+from slipway_core.canary.verdict import Verdict
+from slipway_core.metrics.samples import Sample
+from slipway_core.read_model.live import LiveWindow
+from slipway_core.read_model.live_fold import Watched, live_document, live_window
+from slipway_core.record.kinds import (
     Approved,
     EventData,
     Promoted,
@@ -35,8 +34,8 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from include.model_release.record.requirements import Before, Requirements
-from include.model_release.spec.rollout.plan import CanaryPlan, Exposure, RolloutStep
+from slipway_core.record.requirements import Before, Requirements
+from slipway_core.spec.rollout.plan import CanaryPlan, Exposure, RolloutStep
 
 BUCKETS = (5.0, 10.0, 20.0, 50.0, 100.0, 250.0, math.inf)
 STAGES = ("convert", "publish", "stage", "validate", "benchmark")

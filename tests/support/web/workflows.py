@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from slipway.web.acts.cross_site import make_token
 
-from include.sandbox.services.airflow import access_token
+from slipway.web.acts.cross_site import make_token
+from slipway_sandbox.services.airflow import access_token
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
 RESERIALIZE_LIMIT_S = 240

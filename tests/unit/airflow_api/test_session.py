@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from include.airflow_api.access import Access
-from include.airflow_api.errors import NotAllowedError, NotThereError, SignInRefusedError
-from include.airflow_api.session import Session, is_loopback
-from include.model_release.errors import ServerUnavailableError, UserError
+from slipway_airflow_api.access import Access
+from slipway_airflow_api.errors import NotAllowedError, NotThereError, SignInRefusedError
+from slipway_airflow_api.session import Session, is_loopback
+from slipway_core.errors import ServerUnavailableError, UserError
 from tests.support.airflow_api.fake_api import RUN, FakeApi, fake_api
 
 

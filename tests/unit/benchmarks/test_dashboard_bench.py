@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.dashboard.measure import percentile
 from benchmarks.dashboard.store import UNDER_WAY, model_name, seeded
-from include.model_release.bucket_layout import live_key, model_view_key
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.read_model.live import LiveDocument
+from slipway_core.bucket_layout import live_key, model_view_key
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.read_model.live import LiveDocument
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from benchmarks.good_models import suite
 from benchmarks.good_models.families import chosen, families
 from benchmarks.good_models.family import Family, Landed
 from benchmarks.good_models.release import GATES, Release
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.spec.release_file import parse_release_spec
 
 _NAMES = ["forest", "network"]
 

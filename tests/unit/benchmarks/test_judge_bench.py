@@ -17,7 +17,7 @@ from benchmarks.judge.rules import Flagger, RuleVerdict
 from benchmarks.judge.summary import CellResult, Ended, Estimate, Held
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.wald import expected_requests, information
-from include.model_release.metrics.samples import Sample, Window
+from slipway_core.metrics.samples import Sample, Window
 
 SEED = 7
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.judge.rules import ArgoRollouts, Flagger, Kayenta, Rule, classified_high, others
-from include.model_release.metrics.samples import Sample, Window
+from slipway_core.metrics.samples import Sample, Window
 
 BOUNDS_MS = (100.0, 500.0, 1000.0, math.inf)
 

@@ -19,7 +19,7 @@ from benchmarks.judge.latency import (
     prometheus_quantile,
 )
 from benchmarks.judge.traffic import Recording, Schedule, Traffic, draw
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
 
 # All tolerances below are at least four standard errors of what is measured, so that another seed would pass.
 SEED = 11

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.figure import MeasureError
 from benchmarks.live.leak import leak_of
-from include.model_release.record.kinds import RolledBack
-from include.sandbox.load.answers import Answer
-from include.sandbox.load.open_streams import OpenStreams, StreamAnswer, StreamEnd
-from include.sandbox.load.request_set import RequestSet
+from slipway_core.record.kinds import RolledBack
+from slipway_sandbox.load.answers import Answer
+from slipway_sandbox.load.open_streams import OpenStreams, StreamAnswer, StreamEnd
+from slipway_sandbox.load.request_set import RequestSet
 
 STABLE, CANDIDATE = "moody-predictor-00001", "moody-predictor-00002"
 WEIGHT_0 = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)

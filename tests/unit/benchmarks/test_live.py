@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.figure import MeasureError
 from benchmarks.live import rollback, weight_changes
-from include.sandbox.load.answers import Answer
+from slipway_sandbox.load.answers import Answer
 
 STABLE, CANDIDATE = "moody-predictor-00001", "moody-predictor-00002"
 WEIGHT_0_AT = 14.3

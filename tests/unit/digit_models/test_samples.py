@@ -13,8 +13,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from include.digit_models.samples import EXPECTED, KINDS, SampleKind, make_sample
-from include.model_release.intake import IncomingVersion, parse_ready
+from slipway_core.intake import IncomingVersion, parse_ready
+from slipway_digit_models.samples import EXPECTED, KINDS, SampleKind, make_sample
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

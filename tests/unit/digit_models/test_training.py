@@ -16,8 +16,8 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from include.digit_models.images import SIDE, live_images, training_and_held_out
-from include.digit_models.training import (
+from slipway_digit_models.images import SIDE, live_images, training_and_held_out
+from slipway_digit_models.training import (
     RECIPES,
     golden_set,
     train,
@@ -37,7 +37,7 @@ def test_the_same_version_is_the_same_file(version: int) -> None:
 
 TRAINS_BESIDE_FORKS = """
 import subprocess, threading, time
-from include.digit_models.training import train
+from slipway_digit_models.training import train
 
 training = threading.Thread(target=train, args=[2])
 training.start()

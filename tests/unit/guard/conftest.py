@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from include.guard import log
+from slipway_guard import log
 from tests.support.guard.lines import Lines
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from include.guard.cluster import Snapshot
-from include.model_release.rollout import lease
+from slipway_core.rollout import lease
+from slipway_guard.cluster import Snapshot
 from tests.support.guard.guarded_canary import LEASE_S, NAMESPACE, GuardedCanary, StoreCluster
 
 

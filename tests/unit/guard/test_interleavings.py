@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.lease import renew_interval_s
-from include.model_release.rollout.next_action import Patch, ShiftWeight, next_action
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.lease import renew_interval_s
+from slipway_core.rollout.next_action import Patch, ShiftWeight, next_action
 from tests.support.examples import examples
 from tests.support.guard.guarded_canary import CANDIDATE_URI, LEASE_S, SERVICES, GuardedCanary, StoreCluster
 

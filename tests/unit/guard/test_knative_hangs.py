@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from include.guard.cluster import Snapshot
-from include.guard.watch import Guard, Sight, Terms
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.actions import FALLBACK_AFTER_S
-from include.sandbox.lab.simulation.cluster_model import ConflictError
-from include.sandbox.lab.simulation.edits import V2
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.actions import FALLBACK_AFTER_S
+from slipway_guard.cluster import Snapshot
+from slipway_guard.watch import Guard, Sight, Terms
+from slipway_sandbox.lab.simulation.cluster_model import ConflictError
+from slipway_sandbox.lab.simulation.edits import V2
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.rollout.knative_steps import canary_at
 
 _WEBHOOK_S = 10.0

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from kubernetes.client import ApiClient
 
-from include.guard import __main__ as program
-from include.sandbox.cluster.admission.schemas import POD_SPEC
-from include.sandbox.cluster.admission.structure import Findings, pruned
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_guard import __main__ as program
+from slipway_sandbox.cluster.admission.schemas import POD_SPEC
+from slipway_sandbox.cluster.admission.structure import Findings, pruned
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "guard"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -1,4 +1,4 @@
-"""include.guard from the command line: arguments, exit codes, what it is made of."""
+"""slipway_guard from the command line: arguments, exit codes, what it is made of."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from include.guard import __main__ as program
-from include.guard import log
-from include.guard.cluster import Cluster, connect
-from include.guard.watch import Guard, Sight, Terms
-from include.model_release.errors import ClusterUnavailableError
-from include.sandbox.cluster.kubeconfig import write_kubeconfig
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.errors import ClusterUnavailableError
+from slipway_guard import __main__ as program
+from slipway_guard import log
+from slipway_guard.cluster import Cluster, connect
+from slipway_guard.watch import Guard, Sight, Terms
+from slipway_sandbox.cluster.kubeconfig import write_kubeconfig
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.guard.guarded_canary import GuardedCanary, StoreCluster
 
 TERMS = Terms(poll_s=0.01, missing_lease_s=0.1)
@@ -184,7 +184,7 @@ def test_outside_a_cluster_a_kubeconfig_is_asked_for(
 def test_the_help_explains_itself_without_docstrings() -> None:
     """`--help` says what the guard does and what its exit codes mean, also under -OO."""
     answer = subprocess.run(
-        [sys.executable, "-OO", "-m", "include.guard", "--help"],
+        [sys.executable, "-OO", "-m", "slipway_guard", "--help"],
         cwd=PROJECT_ROOT,
         capture_output=True,
         text=True,
@@ -198,28 +198,28 @@ def test_the_help_explains_itself_without_docstrings() -> None:
 def test_the_image_holds_all_that_the_guard_imports() -> None:
     """What the program imports is Python's own, the project's domain, or pinned in the image's requirements."""
     listing = (
-        "import include.guard.__main__, json, sys;"
-        "print(json.dumps({n: m.__file__ for n, m in sys.modules.items() if n.startswith('include.')}))"
+        "import slipway_guard.__main__, json, sys;"
+        "print(json.dumps({n: m.__file__ for n, m in sys.modules.items() if n.startswith('slipway_')}))"
     )
     answer = subprocess.run(
         [sys.executable, "-c", listing],
         cwd=PROJECT_ROOT,
-        env={"PYTHONPATH": str(PROJECT_ROOT)},
+        env={"PYTHONPATH": str(PROJECT_ROOT / "include")},
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
     files: dict[str, str] = json.loads(answer.stdout)
-    packages = {name.split(".")[1] for name in files}
-    assert packages == {"guard", "kubernetes_objects", "model_release"}
+    packages = {name.split(".")[0] for name in files}
+    assert packages == {"slipway_guard", "slipway_kubernetes", "slipway_core"}
     dockerfile = (PROJECT_ROOT / "include/images/guard/Dockerfile").read_text(encoding="utf-8")
-    copied = set(re.findall(r"^COPY (\w+)/ /opt/slipway/include/\1/$", dockerfile, re.MULTILINE))
+    copied = set(re.findall(r"^COPY (\w+)/ /opt/slipway/\1/$", dockerfile, re.MULTILINE))
     assert copied == packages
     requirements = (PROJECT_ROOT / "include/images/guard/requirements.txt").read_text(encoding="utf-8")
     pinned = set(re.findall(r"^([a-z0-9-]+)==", requirements, re.MULTILINE))
     used = {top for file in files.values() for top in imported_at_start(Path(file))}
-    assert used - set(sys.stdlib_module_names) - {"include"} - pinned == set()
+    assert used - set(sys.stdlib_module_names) - packages - pinned == set()
     assert "kubernetes" in used & pinned
 
 

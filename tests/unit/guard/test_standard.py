@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from include.guard.cluster import Snapshot
-from include.guard.watch import Guard, Sight, Terms
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.actions import PatchRoutes, RoutePatch
-from include.model_release.rollout.next_action import Done, Patch, StartCanary, next_action
-from include.sandbox.lab.simulation.cluster_model import ConflictError
-from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.actions import PatchRoutes, RoutePatch
+from slipway_core.rollout.next_action import Done, Patch, StartCanary, next_action
+from slipway_guard.cluster import Snapshot
+from slipway_guard.watch import Guard, Sight, Terms
+from slipway_sandbox.lab.simulation.cluster_model import ConflictError
+from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live
 from tests.support.guard.guarded_canary import CANDIDATE_URI
 from tests.support.guard.lines import Lines
 

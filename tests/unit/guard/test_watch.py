@@ -1,4 +1,4 @@
-"""include.guard.watch: which canaries are ended, how, and which are left alone."""
+"""slipway_guard.watch: which canaries are ended, how, and which are left alone."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from include.guard.watch import Sight
-from include.model_release.rollout.lease import SERVER_SKEW_S
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.lease import SERVER_SKEW_S
+from slipway_core.rollout.next_action import (
     Done,
     Patch,
     RollBack,
     ShiftWeight,
     next_action,
 )
+from slipway_guard.watch import Sight
 from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     EPOCH,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from include.guard.watch import Sight
-from include.model_release.rollout.next_action import (
+from slipway_core.rollout.next_action import (
     Observed,
     Promote,
     observe,
 )
-from include.model_release.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
+from slipway_core.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
+from slipway_guard.watch import Sight
 from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     LEASE_S,
@@ -94,7 +94,7 @@ def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their
             raise ValueError("a fault of the program")
         return observe(isvc, routes)
 
-    monkeypatch.setattr("include.guard.watch.observe", break_down)
+    monkeypatch.setattr("slipway_guard.watch.observe", break_down)
     guard = canary.guard()
     for _ in range(LEASE_S + 5):
         canary.now_s += 1

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from include.guard.watch import Sight, users_are_safe
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.next_action import (
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.next_action import (
     Patch,
     RollBack,
     next_action,
 )
+from slipway_guard.watch import Sight, users_are_safe
 from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     LEASE_S,

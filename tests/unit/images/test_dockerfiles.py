@@ -8,13 +8,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from slipway.pods.manifest import USER_ID
 
-from include.sandbox.cluster.node.container_process import launch_plan
-from include.sandbox.host.images import IMAGE_VARIABLES
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway.pods.manifest import USER_ID
+from slipway_sandbox.cluster.node.container_process import launch_plan
+from slipway_sandbox.host.images import IMAGE_VARIABLES
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 CONTEXT = PROJECT_ROOT / "include"
 DOCKERFILES = sorted((CONTEXT / "images").glob("*/Dockerfile"))

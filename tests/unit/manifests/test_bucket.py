@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from include.model_release.bucket_layout import live_key, model_view_key, repository_paths
-from include.model_release.operations.layout import (
+from slipway_core.bucket_layout import live_key, model_view_key, repository_paths
+from slipway_core.operations.layout import (
     GC_APPROVAL_KEY,
     PROBE_PREFIX,
     audit_key,
@@ -21,12 +21,12 @@ from include.model_release.operations.layout import (
     run_plan_key,
     undelivered_key,
 )
-from include.model_release.operations.pins import pin_key
-from include.model_release.operations.revalidation.findings import finding_key
-from include.model_release.publishing.build_fingerprint import RECIPE_FILE
-from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
-from include.model_release.publishing.publication import decision_key
-from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
+from slipway_core.operations.pins import pin_key
+from slipway_core.operations.revalidation.findings import finding_key
+from slipway_core.publishing.build_fingerprint import RECIPE_FILE
+from slipway_core.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
+from slipway_core.publishing.publication import decision_key
+from slipway_core.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
 from tests.support.store.bucket_policy import (
     COLLECTOR,
     FOLDER,

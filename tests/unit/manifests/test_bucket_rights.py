@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from include.model_release import bucket_layout
-from include.model_release.fleet.document import fleet_key
-from include.model_release.fleet.watch import watch_key
-from include.model_release.operations import layout
-from include.model_release.operations.freezes import first_key_after, freezes_prefix, lifted_key
-from include.model_release.operations.pins import pin_key
-from include.model_release.operations.revalidation.findings import finding_key
-from include.model_release.publishing.build_fingerprint import RECIPE_FILE
-from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
-from include.model_release.publishing.publication import decision_key, origin_prefix
-from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
-from include.model_release.record.events import event_key
-from include.model_release.record.segment import segment_name
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core import bucket_layout
+from slipway_core.fleet.document import fleet_key
+from slipway_core.fleet.watch import watch_key
+from slipway_core.operations import layout
+from slipway_core.operations.freezes import first_key_after, freezes_prefix, lifted_key
+from slipway_core.operations.pins import pin_key
+from slipway_core.operations.revalidation.findings import finding_key
+from slipway_core.publishing.build_fingerprint import RECIPE_FILE
+from slipway_core.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
+from slipway_core.publishing.publication import decision_key, origin_prefix
+from slipway_core.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
+from slipway_core.record.events import event_key
+from slipway_core.record.segment import segment_name
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.store.bucket_policy import (
     AIRFLOW,
     COLLECTOR,
@@ -121,7 +121,7 @@ MADE = {
 }
 KEYS = sorted({key for keys in MADE.values() for key in keys})
 NOT_IN_THE_BUCKET = {"signing_key", "load_signing_key", "key", "_key", "renamed_keys"}
-SOURCES = [PROJECT_ROOT / "include" / "model_release", PROJECT_ROOT / "plugins" / "slipway"]
+SOURCES = [PROJECT_ROOT / "include" / "slipway_core", PROJECT_ROOT / "plugins" / "slipway"]
 PLACES = {
     "MODEL": r"[a-z_][a-z0-9_-]*",
     "VERSION": r"[0-9]+",

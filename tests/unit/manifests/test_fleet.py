@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from include.model_release.fleet.fleet_file import FENCE_LABEL, ServiceMembers
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.fleet.fleet_file import FENCE_LABEL, ServiceMembers
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "fleet"
 

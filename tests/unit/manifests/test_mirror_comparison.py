@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes.client import ApiClient
+
 from slipway.hooks.mirror_comparison import Listening
 from slipway.operators.mirror_comparison import MIRROR_LABEL
-
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "mirror-comparison"
 (SERVICE,) = yaml.safe_load_all((FOLDER / "service.yaml").read_text(encoding="utf-8"))

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import yaml
-from slipway.web.metrics import METRICS_PATH
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway.web.metrics import METRICS_PATH
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "monitoring"
 SCRAPE: dict[str, Any] = yaml.safe_load((FOLDER / "scrape-config.yaml").read_text(encoding="utf-8"))["spec"]

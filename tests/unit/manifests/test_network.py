@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes.client import ApiClient
+
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
@@ -19,9 +20,8 @@ from slipway.operators.staging import StagedModel, Staging
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pods.manifest import labels_of
 from slipway.release_run import ReleaseRun
-
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 MANIFESTS = PROJECT_ROOT / "include" / "manifests"
 POLICIES: dict[str, dict[str, Any]] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from include.model_release.bucket_layout import repository_paths
-from include.pod_scripts import verify_repository
-from include.sandbox.host.settings import PROJECT_ROOT
+import verify_repository
+from slipway_core.bucket_layout import repository_paths
 from slipway_pod.verification.version_manifest import parse_source
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "verify"
 SPEC: dict[str, Any] = yaml.safe_load((FOLDER / "cluster-storage-container.yaml").read_text())["spec"]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic import reconciler, step_cluster, window_reader
-
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import STABLE_URI
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.api.datamodels._generated import DagRunType
+
 from slipway.airflow_run import person_of_run, triggered_by
 
 

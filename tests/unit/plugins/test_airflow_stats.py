@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 from airflow.sdk.observability import stats
-from slipway.airflow_stats import AirflowStats
 
-from include.model_release.monitoring.moments import CONCLUDED, LEAD_TIME, OBSERVED
+from slipway.airflow_stats import AirflowStats
+from slipway_core.monitoring.moments import CONCLUDED, LEAD_TIME, OBSERVED
 
 TOLD = (
     CONCLUDED.of("digits", outcome="promoted"),

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+
 from slipway.dag_header import (
     act_header,
     cron,
@@ -16,8 +17,7 @@ from slipway.dag_header import (
     releases_dir,
     version_param,
 )
-
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 
 def test_the_release_files_lie_where_the_deployment_says(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from slipway.deployment.settings import (
     folder_of,
     is_missing_folder,
@@ -15,9 +16,8 @@ from slipway.deployment.settings import (
     schedule_of,
     text_of,
 )
-
-from include.model_release.errors import UserError
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.errors import UserError
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 RIGHT = {
     "SLIPWAY_SWEEP_CRON": "*/5 * * * *",

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
 from slipway.extra_links import EVIDENCE_LINKS, EvidenceLink, ReleaseLink, ReportLink
 from slipway.operators.triton.fleet_release import FleetVersionLink, PlaceFleetVersionOperator
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.failures import PlainFailure, airflow_failures, block_of
 
-from include.model_release.errors import (
+from slipway.failures import PlainFailure, airflow_failures, block_of
+from slipway_core.errors import (
     BenchmarkInconclusiveError,
     InputMissingError,
     SlipwayError,
@@ -39,7 +39,7 @@ import slipway_plugin
 slipway_plugin.on_starting(TaskRunnerMarker())
 slipway_plugin.on_starting(TaskRunnerMarker())
 
-from include.model_release.errors import StoreUnavailableError, ValidationRefusedError
+from slipway_core.errors import StoreUnavailableError, ValidationRefusedError
 from slipway.failures import airflow_failures
 
 def refused():

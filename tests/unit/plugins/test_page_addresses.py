@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from slipway.page_addresses import (
     approvals_page,
     calendar_page,

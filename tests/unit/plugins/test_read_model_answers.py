@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from slipway.read_model.answers import Answers, Patience
 
-from include.model_release.errors import StoreUnavailableError, TimedOutError
+from slipway.read_model.answers import Answers, Patience
+from slipway_core.errors import StoreUnavailableError, TimedOutError
 from tests.support.waiting import wait_until
 
 QUICK = Patience(fresh_s=0.0, old_s=0.0, limit_s=0.3)

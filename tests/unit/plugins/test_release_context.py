@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.release_context import Connections, ReleaseContext
 from slipway.release_run import ReleaseRun
-
-from include.model_release.errors import UserError
+from slipway_core.errors import UserError
 
 CONNECTIONS = Connections(aws="store", kubernetes="cluster", metrics="numbers")
 

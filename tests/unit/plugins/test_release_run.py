@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from slipway.release_run import ReleaseRun
 
-from include.model_release.errors import UserError
-from include.model_release.spec.renamed_keys import RenamedKeyWarning
+from slipway.release_run import ReleaseRun
+from slipway_core.errors import UserError
+from slipway_core.spec.renamed_keys import RenamedKeyWarning
 
 
 def run_with(rollout: dict[str, object]) -> str:

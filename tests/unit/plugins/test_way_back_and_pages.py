@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 import slipway
 
 ROOT = Path(slipway.__file__ or "").parent

@@ -6,15 +6,15 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-import convert_ensemble as program
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
-from include.model_release.errors import ModelInvalidError
-from include.model_release.triton_config.ensemble import called_models, load_order
-from include.model_release.triton_config.pbtxt import from_pbtxt
+import convert_ensemble as program
+from slipway_core.errors import ModelInvalidError
+from slipway_core.triton_config.ensemble import called_models, load_order
+from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_pod.errors import PodError
 from slipway_pod.models.triton_files import config_text
 from tests.support.serving.broken_repositories import MISFITS, NO_UNITS, changed, without_unit

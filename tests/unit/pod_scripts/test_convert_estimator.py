@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import convert_estimator
 import pytest
+
+import convert_estimator
 
 COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
 

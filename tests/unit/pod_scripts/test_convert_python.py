@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-import convert_python as program
 import pytest
 
+import convert_python as program
 from slipway_pod.errors import PodError
 from tests.support.serving.broken_repositories import BAD_MODELS, bad_model
 from tests.support.serving.ensembles import write_files

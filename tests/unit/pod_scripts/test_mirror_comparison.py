@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import mirror_comparison as program
 import pytest
+
+import mirror_comparison as program
 
 
 def test_headers_of_the_router_stay_behind() -> None:

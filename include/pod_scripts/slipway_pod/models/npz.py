@@ -1,6 +1,6 @@
 """Reading a NumPy archive (.npz) that others wrote: within limits of size, and without Python objects.
 
-The rules of `include/model_release/gates/validation/npz.py`: a test holds the two alike.
+The rules of `include/slipway_core/gates/validation/npz.py`: a test holds the two alike.
 
 What the zip's directory claims is added up before anything is inflated, and each member must hold exactly the bytes
 that its own header calls for. Only the two ways of packing are taken that NumPy writes; of the others one step can

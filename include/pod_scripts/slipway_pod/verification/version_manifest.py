@@ -1,6 +1,6 @@
 """The manifest of a published version, read without trust in who wrote it.
 
-The rules of `include/model_release/publishing/manifest_identity.py`, with Python alone: a test holds the two alike.
+The rules of `include/slipway_core/publishing/manifest_identity.py`, with Python alone: a test holds the two alike.
 """
 
 from __future__ import annotations

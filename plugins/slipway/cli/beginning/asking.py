@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from include.model_release.gates.validation.golden_labels import Kind
-from include.model_release.identifiers import nearest
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
+from slipway_core.gates.validation.golden_labels import Kind
+from slipway_core.identifiers import nearest
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from include.model_release.errors import SlipwayError, UnknownModelError
-from include.model_release.identifiers import validate_model_name
-from include.model_release.spec.release_file import parse_release_spec
 from slipway.cli.beginning import golden as golden_set
 from slipway.cli.beginning.asking import Wanted, choose
 from slipway.cli.beginning.proposal import Output, Proposal, outputs_of, proposals
@@ -20,6 +17,9 @@ from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.model_files.onnx_file import OnnxFile, read_onnx
 from slipway.cli.model_files.servable import require_servable
 from slipway.cli.plain import plain
+from slipway_core.errors import SlipwayError, UnknownModelError
+from slipway_core.identifiers import validate_model_name
+from slipway_core.spec.release_file import parse_release_spec
 
 Labels = Literal["none", "made_up", "from_model"]
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.validation.golden_labels import OPTIONAL_LABELS, Kind
-from include.model_release.gates.validation.golden_set import golden_from_arrays
-from include.model_release.tensors import ModelSignature
 from slipway.cli.beginning.made_up import Array, made_up, shape_of
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.beginning.trial import Trial, answered
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.model_files.onnx_file import OnnxFile
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.validation.golden_labels import OPTIONAL_LABELS, Kind
+from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.tensors import ModelSignature
 
 ROWS = 32
 _FEWEST_ROWS = 8

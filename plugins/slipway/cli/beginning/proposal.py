@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from include.model_release.gates.validation.golden_labels import Kind
 from slipway.cli.beginning.made_up import is_state
 from slipway.cli.beginning.trial import Trial
 from slipway.cli.model_files.onnx_file import OnnxFile
+from slipway_core.gates.validation.golden_labels import Kind
 
 Sureness = Literal["sure", "likely", "a guess"]
 FLOATS = ("FP16", "FP32", "FP64", "BF16")

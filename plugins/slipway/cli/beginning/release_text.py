@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from include.model_release.gates.validation.golden_labels import OPTIONAL_LABELS
 from slipway.cli.beginning.golden import label_name, row_axes
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.beginning.trial import Trial
 from slipway.cli.model_files.onnx_file import OnnxFile
+from slipway_core.gates.validation.golden_labels import OPTIONAL_LABELS
 
 _BATCH = 32
 _KINDS = "classification, regression, text, vectors, detections, segmentation, ranking, custom"
@@ -26,7 +26,7 @@ def release_text(
     return "\n".join(
         [
             f"# How the model {model} is released. Begun by `slipway init`; every key and default:",
-            "#   python -m include.model_release.spec --schema",
+            "#   python -m slipway_core.spec --schema",
             "# Check it after each change: slipway lint FILE",
             "#",
             "# The model's own signature (-1: a size that may vary):",

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.row_axes import take_rows
-from include.model_release.value_types import RowAxis
 from slipway.cli.beginning import run_model
 from slipway.cli.beginning.made_up import Array, Rows, Sizes, made_up, possible_sizes, rows_of
 from slipway.cli.failures import CommandError
 from slipway.cli.model_files.onnx_file import OnnxFile
 from slipway.cli.plain import plain
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.row_axes import take_rows
+from slipway_core.value_types import RowAxis
 
 TRIAL_LIMIT_S = 300.0
 ROWS_TRIED = 5

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import READY_FILE
-from include.model_release.errors import UserError
-from include.model_release.intake import IncomingVersion, parse_ready
 from slipway.cli.failures import CommandError, ExitCode
+from slipway_core.bucket_layout import READY_FILE
+from slipway_core.errors import UserError
+from slipway_core.intake import IncomingVersion, parse_ready
 
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook

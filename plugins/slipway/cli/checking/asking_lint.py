@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.model_release.errors import GoldenSetError
-from include.model_release.gates.validation.askable import require_askable
-from include.model_release.gates.validation.npz import SIZE_LIMIT_BYTES, read_arrays
-from include.model_release.gates.validation.request_options import optional_inputs
-from include.model_release.gates.validation.scores import require_output
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.build import served_signature
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.ragged import is_asked_row_by_row
 from slipway.cli.checking.config_file import LintedConfig, lint_config
+from slipway_core.errors import GoldenSetError
+from slipway_core.gates.validation.askable import require_askable
+from slipway_core.gates.validation.npz import SIZE_LIMIT_BYTES, read_arrays
+from slipway_core.gates.validation.request_options import optional_inputs
+from slipway_core.gates.validation.scores import require_output
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.tensors import ModelSignature
+from slipway_core.triton_config.build import served_signature
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.ragged import is_asked_row_by_row
 
 
 @dataclass(frozen=True)

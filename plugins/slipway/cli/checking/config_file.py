@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.model_release.bucket_layout import CONFIG_FILE
-from include.model_release.errors import InputMissingError
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.serving.sequences import as_released, require_no_sequences
-from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.build import build_config
-from include.model_release.triton_config.checks.contradictions import require_consistent, require_named
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
-from include.model_release.triton_config.warmup import needs_golden
 from slipway.cli.model_files.servable import converted_signature, require_portable_text, require_servable
+from slipway_core.bucket_layout import CONFIG_FILE
+from slipway_core.errors import InputMissingError
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.serving.sequences import as_released, require_no_sequences
+from slipway_core.tensors import ModelSignature
+from slipway_core.triton_config.build import build_config
+from slipway_core.triton_config.checks.contradictions import require_consistent, require_named
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
+from slipway_core.triton_config.warmup import needs_golden
 
 # What the converters make of ONNX, by their target.
 _MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import SlipwayError, SpecError
-from include.model_release.spec.release_file import load_release_spec
-from include.model_release.spec.renamed_keys import renamed_keys_told
+from slipway_core.errors import SlipwayError, SpecError
+from slipway_core.spec.release_file import load_release_spec
+from slipway_core.spec.renamed_keys import renamed_keys_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from include.model_release.spec.release_file import ReleaseSpec
     from slipway.cli.checking.asking_lint import Askable
+    from slipway_core.spec.release_file import ReleaseSpec
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
 
 def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
     """Say what the metrics source of a release does not see."""
-    from include.model_release.metrics.queries import release_visibility
+    from slipway_core.metrics.queries import release_visibility
 
     metrics, sees = spec.rollout.metrics, release_visibility(spec)
     source = f"`{metrics.source}`" + (f", `{metrics.queries}`" if metrics.queries else "")
@@ -102,8 +102,8 @@ def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
 
 def _switches(spec: ReleaseSpec) -> Iterator[str]:
     """Say which of Knative's switches a first deployment needs."""
-    from include.model_release.rollout.inference_service import inference_service_manifest
-    from include.model_release.rollout.servers.knative_features import CONFIG_MAP, features_needed
+    from slipway_core.rollout.inference_service import inference_service_manifest
+    from slipway_core.rollout.servers.knative_features import CONFIG_MAP, features_needed
 
     needed = features_needed(inference_service_manifest(spec, ""))
     if spec.rollout.deployment_mode == "Knative" and needed:
@@ -112,8 +112,8 @@ def _switches(spec: ReleaseSpec) -> Iterator[str]:
 
 def _unseen_tail(spec: ReleaseSpec) -> Iterator[str]:
     """Say how many slow answers no step of a release's canary will find."""
-    from include.model_release.canary.coverage.cold_cache import AS_WARM_WEIGHT, allowed_share
-    from include.model_release.written_numbers import number
+    from slipway_core.canary.coverage.cold_cache import AS_WARM_WEIGHT, allowed_share
+    from slipway_core.written_numbers import number
 
     rollout = spec.rollout
     if not rollout.steps:

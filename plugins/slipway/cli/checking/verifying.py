@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import UnknownModelError
 from slipway.cli.failures import CommandError, ExitCode
+from slipway_core.errors import UnknownModelError
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk
@@ -125,8 +125,8 @@ def _hook(bucket: str, asked: str) -> ModelStoreHook:
 
 
 def _key(model: str, releases: Path) -> SigningKey | None:
-    from include.model_release.spec.release_file import load_model_spec
     from slipway.registry.signing import signing_key_of
+    from slipway_core.spec.release_file import load_model_spec
 
     try:
         return signing_key_of(load_model_spec(releases, model))

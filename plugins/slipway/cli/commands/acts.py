@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from include.model_release.acts.requests import Asked
-from include.model_release.acts.table import ActName
 from slipway.cli.acting import Done, carry_out
 from slipway.cli.arguments import (
     EvidenceOption,
@@ -22,6 +20,8 @@ from slipway.cli.arguments import (
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.output import Format
 from slipway.cli.waiting import Deadline, wait_for_release, wait_for_rollback, wait_for_run
+from slipway_core.acts.requests import Asked
+from slipway_core.acts.table import ActName
 
 ACT, GUARD = "Act", "Hold and keep"
 OptionalModel = Annotated[

@@ -67,10 +67,10 @@ def sample(
     milliseconds later. wrong: every digit is answered with the next one. broken: half of the file. Begin with good, so
     that a version is live which the others are compared with.
     """
-    from include.model_release.identifiers import validate_model_name
     from slipway.cli.beginning.uploading import next_version
     from slipway.cli.beginning.uploading import upload as lay
     from slipway.cli.checking.verifying import opened_bucket
+    from slipway_core.identifiers import validate_model_name
 
     name = validate_model_name(model)
     if to is not None:
@@ -89,7 +89,7 @@ def sample(
         landed = lay(store, name, version, made, ready)
     _show(desk, landed, output, by_hand=by_hand)
     if output is Format.TABLE:
-        from include.digit_models.samples import EXPECTED
+        from slipway_digit_models.samples import EXPECTED
 
         desk.printer.say(f"What to expect: {EXPECTED[kind.value]}")
 
@@ -145,7 +145,7 @@ def upload(
 
 def _made(desk: Desk, kind: Kind, model: str, version: int, *, by_hand: bool) -> dict[str, bytes]:
     try:
-        from include.digit_models.samples import make_sample
+        from slipway_digit_models.samples import make_sample
 
         return make_sample(kind.value, model, version, trained_at=desk.clock.now(), by_hand=by_hand)
     except ImportError as error:

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from include.airflow_api.errors import NotThereError
 from slipway.cli.arguments import ModelArgument
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError
 from slipway.cli.near_names import did_you_mean
 from slipway.cli.output import Format
 from slipway.cli.plain import plain
+from slipway_airflow_api.errors import NotThereError
 
 WORKFLOWS = (
     *("canary_pause", "finding_close", "fleet_release", "fleet_watch", "model_benchmark", "model_intake"),

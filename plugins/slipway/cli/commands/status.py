@@ -15,7 +15,7 @@ from slipway.cli.waiting import Deadline, is_good, wait_for_release
 from slipway.cli.words import in_flight
 
 if TYPE_CHECKING:
-    from include.model_release.read_model.documents import VersionLine
+    from slipway_core.read_model.documents import VersionLine
 
 PANEL = "Look"
 

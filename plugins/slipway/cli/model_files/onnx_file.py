@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.model_release.tensors import ModelSignature
 from slipway.cli.model_files.signature import load_graph, signature_of
+from slipway_core.tensors import ModelSignature
 
 _METADATA_CHARACTERS = 200
 # What only moves, casts or picks values says nothing of what they mean.

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from include.model_release.errors import InputMissingError, ModelInvalidError
-from include.model_release.tensors import ModelSignature, TensorSpec
 from slipway.cli.plain import plain
+from slipway_core.errors import InputMissingError, ModelInvalidError
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 LIMIT_BYTES = 2_000_000_000
 MAX_DATA_FILES = 1000

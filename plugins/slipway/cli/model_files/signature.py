@@ -6,9 +6,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from include.model_release.tensors import ModelSignature, TensorSpec
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 # A protobuf's own limit; weights of larger models lie in files beside it.
 MOST_BYTES = 2**31 - 1

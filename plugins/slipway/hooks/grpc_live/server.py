@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from include.model_release.errors import ServerUnavailableError
 from slipway.hooks.grpc_live.channel import SERVICE, open_channel
 from slipway.hooks.ingress import Endpoint
+from slipway_core.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     import grpc

@@ -21,7 +21,6 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from include.model_release.errors import SlipwayError, UserError
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.calls import Call, Kind
 from slipway.hooks.triton_client.failures import (
@@ -36,6 +35,7 @@ from slipway.hooks.triton_client.http_transport import HttpTransport
 from slipway.hooks.triton_client.settings import Protocol, TritonSettings
 from slipway.hooks.triton_client.stream import AnswerStream
 from slipway.hooks.triton_client.tensors import Arrays
+from slipway_core.errors import SlipwayError, UserError
 
 if TYPE_CHECKING:
     from slipway.hooks.triton_client.grpc_transport import AsyncGrpcSession

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model_release.errors import (
+from slipway.hooks.triton_client.calls import Call, Kind, named
+from slipway.hooks.triton_client.settings import TritonSettings
+from slipway_core.errors import (
     CredentialsRefusedError,
     LoadRefusedError,
     ModelInvalidError,
@@ -13,8 +15,6 @@ from include.model_release.errors import (
     ServerUnavailableError,
     SlipwayError,
 )
-from slipway.hooks.triton_client.calls import Call, Kind, named
-from slipway.hooks.triton_client.settings import TritonSettings
 
 # Triton's words when its model repository, not the model, cannot be reached.
 _REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "connection refused", "timed out")

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from include.model_release.tensors import ModelSignature, signature_from_metadata
+from slipway_core.tensors import ModelSignature, signature_from_metadata
 
 READY = "READY"
 

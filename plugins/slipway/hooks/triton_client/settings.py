@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from include.model_release.errors import UserError
-from include.model_release.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
 from slipway.hooks.connection_fields import bracketed, decoded, extra_of
+from slipway_core.errors import UserError
+from slipway_core.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

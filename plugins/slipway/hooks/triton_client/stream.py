@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from tritonclient.utils import InferenceServerException
 
-from include.model_release.errors import TimedOutError
 from slipway.hooks.triton_client.tensors import Arrays, grpc_tensors
+from slipway_core.errors import TimedOutError
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.errors import (
+from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.caller import TritonCaller
+from slipway.hooks.triton_client.failures import NoAnswerError
+from slipway.hooks.triton_client.pending import pending_requests
+from slipway.hooks.triton_client.results import IndexEntry
+from slipway_core.errors import (
     ModelNotLoadedError,
     ServerUnavailableError,
     TimedOutError,
     TransientError,
     UserError,
 )
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.caller import TritonCaller
-from slipway.hooks.triton_client.failures import NoAnswerError
-from slipway.hooks.triton_client.pending import pending_requests
-from slipway.hooks.triton_client.results import IndexEntry
 
 POLL_INTERVAL_S = 0.5
 # One question while waiting; a server that hangs is asked again.

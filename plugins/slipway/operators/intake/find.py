@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from include.model_release.errors import UserError
-from include.model_release.identifiers import list_models, validate_model_name
-from include.model_release.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
-from include.model_release.record.arrivals import Arrival, Kept, kept_as_json, kept_from
-from include.model_release.spec.release_file import load_model_spec
-from include.model_release.spec.rollout.rollout import AfterRollback
 from slipway.failures import SET_ASIDE_KEY, UNREADABLE_KEY, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.intake_sweep import Look, ModelLook, look_at_models
 from slipway.release_record.history import LIST_PAGES
+from slipway_core.errors import UserError
+from slipway_core.identifiers import list_models, validate_model_name
+from slipway_core.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
+from slipway_core.record.arrivals import Arrival, Kept, kept_as_json, kept_from
+from slipway_core.spec.release_file import load_model_spec
+from slipway_core.spec.rollout.rollout import AfterRollback
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from include.model_release.errors import TransientError
-from include.model_release.identifiers import MODEL_NAME_LIMIT, is_dns_label, list_models
+from slipway_core.errors import TransientError
+from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label, list_models
 
 
 def require_release_file(releases_dir: str, model: object) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import list_models
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
-from include.model_release.spec.schedules.cron import due_time
 from slipway.airflow_run import is_missing_run
 from slipway.failures import PlainFailure
+from slipway_core.errors import SlipwayError
+from slipway_core.identifiers import list_models
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
+from slipway_core.spec.schedules.cron import due_time
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,21 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from include.model_release.bucket_layout import MEMBER_MARK, repository_paths, staged_name, staged_prefixes
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.model_release.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark, require_benchmark
-from include.model_release.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
-from include.model_release.operations.revalidation.findings import Finding, settled_check
-from include.model_release.operations.revalidation.report import (
-    CheckResult,
-    ModelReport,
-    could_not_check,
-    differs,
-    passed,
-)
-from include.model_release.operations.revalidation.way_back import drift_notice
-from include.model_release.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import attempt_of
 from slipway.operators.revalidation.finding_book import FindingBook
@@ -36,6 +21,21 @@ from slipway.registry.signing import signing_key_of
 from slipway.release_context import make_outbox
 from slipway.release_run import ReleaseRun
 from slipway.tuning.staged import await_ready, unload_models
+from slipway_core.bucket_layout import MEMBER_MARK, repository_paths, staged_name, staged_prefixes
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.benchmark.result import BenchmarkResult
+from slipway_core.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark, require_benchmark
+from slipway_core.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
+from slipway_core.operations.revalidation.findings import Finding, settled_check
+from slipway_core.operations.revalidation.report import (
+    CheckResult,
+    ModelReport,
+    could_not_check,
+    differs,
+    passed,
+)
+from slipway_core.operations.revalidation.way_back import drift_notice
+from slipway_core.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import benchmark_id
-from include.model_release.identifiers import parse_version
-from include.model_release.spec.run_overrides import BENCHMARK_PARAMETERS, require_known
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.live_look import LiveLook, require_live_version
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
+from slipway_core.bucket_layout import benchmark_id
+from slipway_core.identifiers import parse_version
+from slipway_core.spec.run_overrides import BENCHMARK_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,9 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.identifiers import parse_version
-from include.model_release.record.milestones import Milestone, milestones_of
-from include.model_release.spec.release_file import load_model_spec
 from slipway.assets import ALL_ALIASES, alias_of, asset_of
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator
@@ -18,6 +15,9 @@ from slipway.operators.lost_run import is_lost, release_of_run
 from slipway.operators.operations.form import FormOperator
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
+from slipway_core.identifiers import parse_version
+from slipway_core.record.milestones import Milestone, milestones_of
+from slipway_core.spec.release_file import load_model_spec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

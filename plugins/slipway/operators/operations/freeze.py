@@ -6,14 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import InputMissingError, UserError
-from include.model_release.identifiers import list_models, parse_version
-from include.model_release.operations.freezes import freeze, lifted, parse_freeze
-from include.model_release.operations.holds import overridden_by
-from include.model_release.operations.rejection import REASON_LIMIT
-from include.model_release.record.shown import SHOWN_LIMIT
-from include.model_release.spec.release_file import load_model_spec
-from include.model_release.spec.run_overrides import FREEZE_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
@@ -25,6 +17,14 @@ from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_object, shown_of, shown_under_way
 from slipway.run_note import tell_act
+from slipway_core.errors import InputMissingError, UserError
+from slipway_core.identifiers import list_models, parse_version
+from slipway_core.operations.freezes import freeze, lifted, parse_freeze
+from slipway_core.operations.holds import overridden_by
+from slipway_core.operations.rejection import REASON_LIMIT
+from slipway_core.record.shown import SHOWN_LIMIT
+from slipway_core.spec.release_file import load_model_spec
+from slipway_core.spec.run_overrides import FREEZE_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

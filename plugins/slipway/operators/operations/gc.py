@@ -11,27 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
-from include.model_release.identifiers import list_models
-from include.model_release.operations.audit import AuditEntry, GcApproval, require_approved
-from include.model_release.operations.gc_run import ModelResult, Outcome, RunPlan, VersionResult
-from include.model_release.operations.layout import (
-    GC_APPROVAL_KEY,
-    Act,
-    audit_key,
-    plan_key,
-    result_key,
-    run_plan_key,
-)
-from include.model_release.operations.retention import (
-    ModelPlan,
-    VersionPlan,
-    plan_retention,
-    unreadable_plan,
-)
-from include.model_release.publishing.tombstone import Tombstone
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
-from include.model_release.spec.run_overrides import GC_PARAMETERS, require_known
 from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_guarantees import require_guarantees
@@ -42,6 +21,27 @@ from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import Removed, delete_version
 from slipway.release_context import make_store
 from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway_core.errors import ReleaseInProgressError, SlipwayError, UserError
+from slipway_core.identifiers import list_models
+from slipway_core.operations.audit import AuditEntry, GcApproval, require_approved
+from slipway_core.operations.gc_run import ModelResult, Outcome, RunPlan, VersionResult
+from slipway_core.operations.layout import (
+    GC_APPROVAL_KEY,
+    Act,
+    audit_key,
+    plan_key,
+    result_key,
+    run_plan_key,
+)
+from slipway_core.operations.retention import (
+    ModelPlan,
+    VersionPlan,
+    plan_retention,
+    unreadable_plan,
+)
+from slipway_core.publishing.tombstone import Tombstone
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
+from slipway_core.spec.run_overrides import GC_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

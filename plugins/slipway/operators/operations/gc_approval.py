@@ -12,16 +12,16 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.errors import GateRefusedError, UserError
-from include.model_release.four_eyes import is_other_person
-from include.model_release.operations.audit import GcApproval
-from include.model_release.operations.layout import GC_APPROVAL_KEY
-from include.model_release.record.shown import Shown
 from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import COMMENT, comment_param, person_of
 from slipway.operators.operations.gc import ANSWER_LIMIT_S, read_approval
+from slipway_core.errors import GateRefusedError, UserError
+from slipway_core.four_eyes import is_other_person
+from slipway_core.operations.audit import GcApproval
+from slipway_core.operations.layout import GC_APPROVAL_KEY
+from slipway_core.record.shown import Shown
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.operations.gc_run import ModelResult, RunPlan
-from include.model_release.operations.layout import gc_prefix, plan_key, result_key, run_plan_key
-from include.model_release.operations.retention import ModelPlan
-from include.model_release.record.shown import Shown
-from include.model_release.reports.retention_page import render_retention_html, size_text
 from slipway.airflow_run import triggered_by
 from slipway.extra_links import REPORT_LINK, report_address
 from slipway.failures import PlainFailure
 from slipway.operators.operations.gc import GcOperator, read_plan
 from slipway.release_record.shown import shown_content
+from slipway_core.operations.gc_run import ModelResult, RunPlan
+from slipway_core.operations.layout import gc_prefix, plan_key, result_key, run_plan_key
+from slipway_core.operations.retention import ModelPlan
+from slipway_core.record.shown import Shown
+from slipway_core.reports.retention_page import render_retention_html, size_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,23 +10,23 @@ from urllib.parse import quote
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 
-from include.model_release.errors import UserError
-from include.model_release.operations.layout import (
+from slipway.failures import PlainFailure, airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.page_addresses import model_page, release_page
+from slipway_core.errors import UserError
+from slipway_core.operations.layout import (
     OUTBOX_PREFIX,
     UNDELIVERED_PREFIX,
     outbox_due,
     outbox_key,
     undelivered_key,
 )
-from include.model_release.operations.notices.notice import Notice, OutboxEntry
-from slipway.failures import PlainFailure, airflow_failures
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.page_addresses import model_page, release_page
+from slipway_core.operations.notices.notice import Notice, OutboxEntry
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from include.model_release.operations.notices.retry import Failure
+    from slipway_core.operations.notices.retry import Failure
 
 MOST_AT_ONCE = 100
 _LISTED = 500
@@ -105,8 +105,8 @@ class DeliverNoticesOperator(BaseOperator):
 
 def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
     """Return the messages to an entry's receivers."""
-    from include.model_release.operations.notices.message import message_of
     from slipway.notifiers.delivery import Parcel
+    from slipway_core.operations.notices.message import message_of
 
     message = message_of(entry.notice, _links(entry.notice, bucket))
     return [Parcel(key, to, message) for to in entry.to]
@@ -133,7 +133,7 @@ def _links(notice: Notice, bucket: str) -> Mapping[str, str]:
 
 def _settle(store: ModelStoreHook, key: str, entry: OutboxEntry, failures: Mapping[str, Failure]) -> str:
     """Bring the outbox up to date after an entry was sent; return what became of it."""
-    from include.model_release.operations.notices.retry import after_sending, due_again
+    from slipway_core.operations.notices.retry import after_sending, due_again
 
     sent, what = after_sending(entry, failures), "delivered"
     given_up = sent.refused

@@ -6,14 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import UserError
-from include.model_release.identifiers import parse_version
-from include.model_release.operations.audit import AuditEntry
-from include.model_release.operations.layout import audit_key
-from include.model_release.operations.pins import Pin, pin_key
-from include.model_release.spec.release_file import load_model_spec
-from include.model_release.spec.run_overrides import PIN_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.operations.told_failures import told_failures
@@ -21,6 +13,14 @@ from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
 from slipway.run_note import tell_act
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import UserError
+from slipway_core.identifiers import parse_version
+from slipway_core.operations.audit import AuditEntry
+from slipway_core.operations.layout import audit_key
+from slipway_core.operations.pins import Pin, pin_key
+from slipway_core.spec.release_file import load_model_spec
+from slipway_core.spec.run_overrides import PIN_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

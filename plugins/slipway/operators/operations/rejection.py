@@ -5,14 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import InputMissingError
-from include.model_release.identifiers import parse_version
-from include.model_release.operations.rejection import rejected_by, unrejected_by
-from include.model_release.record.shown import Shown
-from include.model_release.record.state import ReleaseState
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
-from include.model_release.spec.run_overrides import REJECTION_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
@@ -22,6 +14,14 @@ from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_of
 from slipway.run_note import tell_act
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import InputMissingError
+from slipway_core.identifiers import parse_version
+from slipway_core.operations.rejection import rejected_by, unrejected_by
+from slipway_core.record.shown import Shown
+from slipway_core.record.state import ReleaseState
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
+from slipway_core.spec.run_overrides import REJECTION_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

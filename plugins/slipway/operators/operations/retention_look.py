@@ -4,25 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from include.model_release.bucket_layout import MANIFEST_FILE, repository_paths
-from include.model_release.errors import UserError
-from include.model_release.operations.layout import pin_prefix
-from include.model_release.operations.live_history import LiveHistory, live_history, version_of
-from include.model_release.operations.names_in_use import staged_versions, versions_named
-from include.model_release.operations.pins import (
-    PINS_LIMIT,
-    Pin,
-    pin_key,
-    pinned_versions,
-    told_of_pin,
-)
-from include.model_release.operations.retention import ModelFacts, Recorded, StoredVersion
-from include.model_release.publishing.tombstone import TOMBSTONE_FILE
-from include.model_release.record.arrivals import version_folders
-from include.model_release.record.events import Event
-from include.model_release.record.fold import fold
-from include.model_release.rollout.fields import mapping, text
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import RETENTION_DAG_ID
@@ -30,6 +11,25 @@ from slipway.registry.deletion import what_goes
 from slipway.release_context import make_service
 from slipway.release_record.lock import ReleaseLock
 from slipway.release_record.record_reader import RecordReader
+from slipway_core.bucket_layout import MANIFEST_FILE, repository_paths
+from slipway_core.errors import UserError
+from slipway_core.operations.layout import pin_prefix
+from slipway_core.operations.live_history import LiveHistory, live_history, version_of
+from slipway_core.operations.names_in_use import staged_versions, versions_named
+from slipway_core.operations.pins import (
+    PINS_LIMIT,
+    Pin,
+    pin_key,
+    pinned_versions,
+    told_of_pin,
+)
+from slipway_core.operations.retention import ModelFacts, Recorded, StoredVersion
+from slipway_core.publishing.tombstone import TOMBSTONE_FILE
+from slipway_core.record.arrivals import version_folders
+from slipway_core.record.events import Event
+from slipway_core.record.fold import fold
+from slipway_core.rollout.fields import mapping, text
+from slipway_core.spec.release_file import ReleaseSpec
 
 
 class RetentionLook:

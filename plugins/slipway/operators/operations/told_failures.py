@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from include.model_release.errors import SlipwayError
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.run_note import tell_act
+from slipway_core.errors import SlipwayError
 
 
 @contextmanager

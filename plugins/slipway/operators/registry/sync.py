@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.errors import UserError
-from include.model_release.identifiers import list_models
-from include.model_release.spec.registry import MlflowModel
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
-from include.model_release.spec.run_overrides import SYNC_PARAMETERS, require_known
 from slipway.failures import SET_ASIDE_KEY, PlainFailure, airflow_failures
+from slipway_core.errors import UserError
+from slipway_core.identifiers import list_models
+from slipway_core.spec.registry import MlflowModel
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
+from slipway_core.spec.run_overrides import SYNC_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

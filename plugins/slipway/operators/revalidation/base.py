@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.operations.layout import revalidation_report_key
-from include.model_release.operations.revalidation.findings import Finding
-from include.model_release.operations.revalidation.report import ModelReport
-from include.model_release.reports.revalidation_page import render_model_html
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
 from slipway.release_context import make_store
+from slipway_core.operations.layout import revalidation_report_key
+from slipway_core.operations.revalidation.findings import Finding
+from slipway_core.operations.revalidation.report import ModelReport
+from slipway_core.reports.revalidation_page import render_model_html
+from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from include.model_release.operations.revalidation.findings import closed_by, told_of
-from include.model_release.spec.run_overrides import FINDING_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
 from slipway.operators.operations.told_failures import told_failures
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.read_model.keeper import keep_current
 from slipway.run_note import tell_act
+from slipway_core.operations.revalidation.findings import closed_by, told_of
+from slipway_core.spec.run_overrides import FINDING_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,10 +6,10 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
-from include.model_release.operations.layout import findings_prefix
-from include.model_release.operations.revalidation.findings import FINDINGS_LIMIT, Finding, finding_key
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import InputMissingError, StoreUnavailableError, UserError
+from slipway_core.operations.layout import findings_prefix
+from slipway_core.operations.revalidation.findings import FINDINGS_LIMIT, Finding, finding_key
 
 _ATTEMPTS = 6
 _FIRST_PAUSE_S = 0.05

@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from include.model_release.errors import ModelInvalidError
-from include.model_release.spec.servers.predictor import ServingProtocol
-from include.model_release.tensors import ModelSignature
 from slipway.hooks.grpc_live.server import GrpcReply, LiveGrpcServer
 from slipway.hooks.ingress import Endpoint
 from slipway.hooks.live_server import LiveServerHook, Reply
 from slipway.traffic.golden_replay import golden_request
 from slipway.traffic.golden_requests.grpc_requests import output_of, unary_body
+from slipway_core.errors import ModelInvalidError
+from slipway_core.spec.servers.predictor import ServingProtocol
+from slipway_core.tensors import ModelSignature
 
 _HEADER_LENGTH = "inference-header-content-length"
 

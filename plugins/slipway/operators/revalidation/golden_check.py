@@ -10,45 +10,45 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from include.model_release.bucket_layout import evidence_prefix, repository_paths
-from include.model_release.errors import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.revalidation.golden_asking import GoldenAnswer, LiveServer, ask_each
+from slipway.quality.checkpoints import object_name, run_expectations
+from slipway.registry.golden import load_golden_set
+from slipway.registry.registry import ModelRegistry
+from slipway_core.bucket_layout import evidence_prefix, repository_paths
+from slipway_core.errors import (
     GoldenSetError,
     ModelInvalidError,
     SpecError,
     UserError,
     ValidationRefusedError,
 )
-from include.model_release.gates.validation.answers import (
+from slipway_core.gates.validation.answers import (
     ANSWERS_FILE,
     ANSWERS_LIMIT_BYTES,
     KeptAnswers,
     unpack_answers,
 )
-from include.model_release.gates.validation.asking import answer_of, joined
-from include.model_release.gates.validation.gate import score
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.other_outputs.alike import rows_alike
-from include.model_release.gates.validation.request_options import is_decoupled
-from include.model_release.gates.validation.scores import MEAN
-from include.model_release.operations.documents import OperationsDocument
-from include.model_release.operations.layout import latency_reference_key
-from include.model_release.operations.revalidation.report import (
+from slipway_core.gates.validation.asking import answer_of, joined
+from slipway_core.gates.validation.gate import score
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.other_outputs.alike import rows_alike
+from slipway_core.gates.validation.request_options import is_decoupled
+from slipway_core.gates.validation.scores import MEAN
+from slipway_core.operations.documents import OperationsDocument
+from slipway_core.operations.layout import latency_reference_key
+from slipway_core.operations.revalidation.report import (
     CheckResult,
     differs,
     left_out,
     no_reference,
     passed,
 )
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.validation import CustomValidation
-from include.model_release.tensors import differences, signature_from_metadata
-from include.model_release.value_types import UtcTime
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.revalidation.golden_asking import GoldenAnswer, LiveServer, ask_each
-from slipway.quality.checkpoints import object_name, run_expectations
-from slipway.registry.golden import load_golden_set
-from slipway.registry.registry import ModelRegistry
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.validation import CustomValidation
+from slipway_core.tensors import differences, signature_from_metadata
+from slipway_core.value_types import UtcTime
 
 # The first requests open connections and fill caches; they are not measured.
 _WARM_UP = 3

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from include.model_release.errors import GoldenSetError
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.operations.revalidation.input_drift import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.revalidation.golden_check import GoldenParts
+from slipway_core.errors import GoldenSetError
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.operations.revalidation.input_drift import (
     LEAST_ROWS,
     Array,
     input_drift,
     rows_of,
 )
-from include.model_release.operations.revalidation.report import (
+from slipway_core.operations.revalidation.report import (
     CheckResult,
     differs,
     left_out,
     no_reference,
     passed,
 )
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.revalidation.golden_check import GoldenParts
 
 # The newest of the newest: what is read is bounded, however much is recorded.
 _LISTED_PAGES, _FILES, _FILE_LIMIT_BYTES, _ROWS_LIMIT = 10, 20, 16 * 2**20, 5000

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import ClusterUnavailableError, ForeignChangeError
-from include.model_release.operations.live_history import LiveHistory, live_history
-from include.model_release.operations.revalidation.report import Standing
-from include.model_release.record.arrivals import version_folders
-from include.model_release.record.events import Event
-from include.model_release.record.fold import fold
-from include.model_release.record.kinds import Promoted
-from include.model_release.record.state import ReleaseState
-from include.model_release.rollout.next_action import serving_doubt
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.servers.served import served_protocol
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.servers.predictor import ServingProtocol
 from slipway.airflow_run import model_lock
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import RETENTION_DAG_ID
 from slipway.release_context import make_service
 from slipway.release_record.record_reader import RecordReader
 from slipway.traffic.reconciler import observe_service
+from slipway_core.bucket_layout import parse_storage_uri, repository_paths
+from slipway_core.errors import ClusterUnavailableError, ForeignChangeError
+from slipway_core.operations.live_history import LiveHistory, live_history
+from slipway_core.operations.revalidation.report import Standing
+from slipway_core.record.arrivals import version_folders
+from slipway_core.record.events import Event
+from slipway_core.record.fold import fold
+from slipway_core.record.kinds import Promoted
+from slipway_core.record.state import ReleaseState
+from slipway_core.rollout.next_action import serving_doubt
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.servers.served import served_protocol
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.servers.predictor import ServingProtocol
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

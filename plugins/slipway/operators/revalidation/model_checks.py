@@ -7,15 +7,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 
-from include.model_release.errors import SlipwayError
-from include.model_release.operations.revalidation.report import (
-    Check,
-    CheckResult,
-    could_not_check,
-    differs,
-    passed,
-)
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.golden_asking import LiveServer, live_server
@@ -29,6 +20,15 @@ from slipway.operators.revalidation.inputs_check import check_inputs
 from slipway.operators.revalidation.live_look import Live, LiveLook, Recorded
 from slipway.operators.revalidation.published_check import check_configuration, check_published
 from slipway.registry.registry import ModelRegistry
+from slipway_core.errors import SlipwayError
+from slipway_core.operations.revalidation.report import (
+    Check,
+    CheckResult,
+    could_not_check,
+    differs,
+    passed,
+)
+from slipway_core.spec.release_file import ReleaseSpec
 
 log = logging.getLogger(__name__)
 

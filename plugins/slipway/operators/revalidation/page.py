@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.operations.layout import revalidation_prefix, revalidation_report_key
-from include.model_release.operations.revalidation.findings import Finding
-from include.model_release.operations.revalidation.report import ModelReport, RunReport
-from include.model_release.reports.revalidation_page import render_run_html
 from slipway.airflow_run import triggered_by
 from slipway.extra_links import REPORT_LINK, report_address
 from slipway.failures import PlainFailure
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
+from slipway_core.operations.layout import revalidation_prefix, revalidation_report_key
+from slipway_core.operations.revalidation.findings import Finding
+from slipway_core.operations.revalidation.report import ModelReport, RunReport
+from slipway_core.reports.revalidation_page import render_run_html
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

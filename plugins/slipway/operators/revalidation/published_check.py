@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import InputMissingError, VersionDeletedError
-from include.model_release.operations.revalidation.report import (
-    CheckResult,
-    differs,
-    passed,
-)
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.triton_config.ensemble import bundle_config_sha256
-from include.model_release.triton_config.served import comparable, served_differences
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.golden_asking import LiveServer
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import verify_version
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import InputMissingError, VersionDeletedError
+from slipway_core.operations.revalidation.report import (
+    CheckResult,
+    differs,
+    passed,
+)
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.triton_config.ensemble import bundle_config_sha256
+from slipway_core.triton_config.served import comparable, served_differences
 
 
 def check_published(

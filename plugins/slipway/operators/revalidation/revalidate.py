@@ -7,18 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import list_models
-from include.model_release.operations.layout import revalidation_report_key
-from include.model_release.operations.revalidation.findings import Finding, settled
-from include.model_release.operations.revalidation.report import (
-    CheckResult,
-    ModelReport,
-    Standing,
-)
-from include.model_release.operations.revalidation.way_back import drift_notice
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.run_overrides import REVALIDATION_PARAMETERS, require_known
 from slipway.extra_links import REPORT_LINK
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
@@ -26,6 +14,18 @@ from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.live_look import Live, LiveLook
 from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_outbox
+from slipway_core.errors import SlipwayError
+from slipway_core.identifiers import list_models
+from slipway_core.operations.layout import revalidation_report_key
+from slipway_core.operations.revalidation.findings import Finding, settled
+from slipway_core.operations.revalidation.report import (
+    CheckResult,
+    ModelReport,
+    Standing,
+)
+from slipway_core.operations.revalidation.way_back import drift_notice
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.run_overrides import REVALIDATION_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

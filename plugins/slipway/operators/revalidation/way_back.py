@@ -7,17 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.admission import restore_refusal
-from include.model_release.errors import SlipwayError, TransientError
-from include.model_release.operations.layout import revalidation_report_key
-from include.model_release.operations.revalidation.findings import Finding, RollbackStart
-from include.model_release.operations.revalidation.report import ModelReport, clipped
-from include.model_release.operations.revalidation.way_back import (
-    asking_for_rollback,
-    rollback_reason,
-    rollback_run_id,
-)
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.failures import PlainFailure
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator
@@ -26,6 +15,17 @@ from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import verify_version
+from slipway_core.admission import restore_refusal
+from slipway_core.errors import SlipwayError, TransientError
+from slipway_core.operations.layout import revalidation_report_key
+from slipway_core.operations.revalidation.findings import Finding, RollbackStart
+from slipway_core.operations.revalidation.report import ModelReport, clipped
+from slipway_core.operations.revalidation.way_back import (
+    asking_for_rollback,
+    rollback_reason,
+    rollback_run_id,
+)
+from slipway_core.spec.release_file import ReleaseSpec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

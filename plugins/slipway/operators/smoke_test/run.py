@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.gates.smoke_test.evidence import smoke_test_evidence
-from include.model_release.gates.smoke_test.judge import judge_smoke_test, require_smoke_test
-from include.model_release.gates.smoke_test.report import SmokeTestReport
-from include.model_release.record.requirements import SMOKE_TEST_GATE
-from include.model_release.reports.smoke_test_page import render_smoke_test_html
-from include.model_release.spec.release_file import ReleaseSpec, SmokeTest
-from include.model_release.triton_config.staged_paths import SERVING_ROOT
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.operators.pod import ReleasePodOperator
 from slipway.pods.description import ReleasePod
 from slipway.registry.registry import GOLDEN_FILE, ModelRegistry
 from slipway.release_run import ReleaseRun
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.gates.smoke_test.evidence import smoke_test_evidence
+from slipway_core.gates.smoke_test.judge import judge_smoke_test, require_smoke_test
+from slipway_core.gates.smoke_test.report import SmokeTestReport
+from slipway_core.record.requirements import SMOKE_TEST_GATE
+from slipway_core.reports.smoke_test_page import render_smoke_test_html
+from slipway_core.spec.release_file import ReleaseSpec, SmokeTest
+from slipway_core.triton_config.staged_paths import SERVING_ROOT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

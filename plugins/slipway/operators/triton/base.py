@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from airflow.sdk import BaseOperatorLink
 
-from include.model_release.errors import SlipwayError, TimedOutError
 from slipway.hooks.triton_client.caller import run
 from slipway.operators.triton.links import TritonServerLink
+from slipway_core.errors import SlipwayError, TimedOutError
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from include.model_release.errors import UserError
+from slipway_core.errors import UserError
 
 Config = dict[str, Any]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from pydantic import TypeAdapter, ValidationError
 
-from include.model_release.errors import ServerUnavailableError, SlipwayError, UserError
 from slipway.failures import airflow_failures
 from slipway.fleet.plain_load import PlainServers, States
 from slipway.operators.triton.base import LINKS, within
 from slipway.operators.triton.fields import config_or_none, names, pinned_versions, seconds
+from slipway_core.errors import ServerUnavailableError, SlipwayError, UserError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,14 +11,6 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException
 
-from include.model_release.errors import (
-    LoadRefusedError,
-    ServerUnavailableError,
-    SlipwayError,
-    TransientError,
-)
-from include.model_release.fleet.outcome import FleetOutcome
-from include.model_release.identifiers import parse_version
 from slipway.airflow_run import is_missing_run, triggered_by
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir
@@ -27,6 +19,14 @@ from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.triton_client.caller import run
 from slipway.page_addresses import release_page
 from slipway.run_note import tell_fleet
+from slipway_core.errors import (
+    LoadRefusedError,
+    ServerUnavailableError,
+    SlipwayError,
+    TransientError,
+)
+from slipway_core.fleet.outcome import FleetOutcome
+from slipway_core.identifiers import parse_version
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -130,7 +130,7 @@ class ReleaseToFleetOperator(FleetOperator):
     Killed and run again it goes on from what is written in the bucket and from what the servers show. Stopped, it does
     nothing more on any server: Airflow lets a task live on for seconds, in which users would get the version.
 
-    :returns: the outcome as a mapping (`include.model_release.fleet.outcome.FleetOutcome`).
+    :returns: the outcome as a mapping (`slipway_core.fleet.outcome.FleetOutcome`).
     """
 
     _stop: Callable[[], object] | None = None

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.errors import ReleaseInProgressError, ServerUnavailableError
-from include.model_release.fleet.document import RunNote
-from include.model_release.fleet.fleet_file import list_fleets
-from include.model_release.fleet.watch import LIMIT_BYTES, ToldFindings, watch_key
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir, members_of
 from slipway.fleet.release import settle_fleet
 from slipway.fleet.status import parity_now
 from slipway.hooks.triton_client.caller import run
 from slipway.operators.triton.fleet_release import FleetOperator, is_under_way, state_of
+from slipway_core.errors import ReleaseInProgressError, ServerUnavailableError
+from slipway_core.fleet.document import RunNote
+from slipway_core.fleet.fleet_file import list_fleets
+from slipway_core.fleet.watch import LIMIT_BYTES, ToldFindings, watch_key
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,7 +51,7 @@ class WatchFleetOperator(FleetOperator):
     as it lasts. So a run that fails has something new to say.
 
     :param release_dag_id: the DAG that releases to fleets.
-    :returns: what each server serves (`include.model_release.fleet.parity.Parity`).
+    :returns: what each server serves (`slipway_core.fleet.parity.Parity`).
     """
 
     template_fields: Sequence[str] = ("bucket", "fleet")

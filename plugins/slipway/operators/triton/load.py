@@ -11,19 +11,19 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.errors import (
+from slipway.failures import airflow_failures
+from slipway.hooks.triton import TritonHook
+from slipway.operators.triton.base import LINKS, defer_limit, result_of
+from slipway.operators.triton.fields import Config, config_or_none, parsed, pinned_versions, seconds
+from slipway.triggers.triton import TritonLoadModelTrigger
+from slipway_core.errors import (
     InputMissingError,
     LoadRefusedError,
     ModelNotLoadedError,
     TimedOutError,
     UserError,
 )
-from include.model_release.triton_config.ensemble import departures
-from slipway.failures import airflow_failures
-from slipway.hooks.triton import TritonHook
-from slipway.operators.triton.base import LINKS, defer_limit, result_of
-from slipway.operators.triton.fields import Config, config_or_none, parsed, pinned_versions, seconds
-from slipway.triggers.triton import TritonLoadModelTrigger
+from slipway_core.triton_config.ensemble import departures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +37,7 @@ class TritonLoadModelOperator(BaseOperator):
     """Loads a model with a full configuration and waits until the versions that it pins are ready.
 
     A load names a model and not a version: what pins versions is ``version_policy.specific`` in the
-    configuration, which must be whole (`include.model_release.triton_config.build.pin_versions`). In the end the
+    configuration, which must be whole (`slipway_core.triton_config.build.pin_versions`). In the end the
     server's own word on each configuration is compared with what was asked for.
 
     Run again, also after it was killed, it asks for the same loads again, which is harmless, and ends as the first run

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from tritonclient.utils import triton_to_np_dtype
 
-from include.model_release.errors import UserError
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.errors import UserError
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 # XCom is a database: larger answers belong elsewhere.
 VALUES_LIMIT = 10_000

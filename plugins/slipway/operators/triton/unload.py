@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.errors import TimedOutError
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton.base import LINKS
 from slipway.operators.triton.fields import names, seconds
+from slipway_core.errors import TimedOutError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

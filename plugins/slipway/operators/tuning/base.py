@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.tuning.settings import require_tunable
-from include.model_release.tuning.trials import TuningPlan
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
@@ -17,11 +15,13 @@ from slipway.operators.base import ReleaseStep
 from slipway.registry.registry import ModelRegistry
 from slipway.tuning.evidence import TuningEvidence
 from slipway.tuning.staged import StagedTrials
+from slipway_core.tuning.settings import require_tunable
+from slipway_core.tuning.trials import TuningPlan
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from include.model_release.triton_config.options import Config
+    from slipway_core.triton_config.options import Config
 
 PREPARE_TASK_ID = "prepare"
 PREPARED_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{PREPARE_TASK_ID}') | tojson }}}}"

@@ -9,18 +9,18 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.benchmark.result import BenchmarkResult, Measurement
-from include.model_release.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
-from include.model_release.spec.benchmark import Benchmark
-from include.model_release.tuning.trials import Point
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchmark_command
 from slipway.pods.description import ReleasePod
 from slipway.registry.registry import GOLDEN_FILE
 from slipway.release_run import ReleaseRun
 from slipway.tuning.search import Wanted
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.benchmark.result import BenchmarkResult, Measurement
+from slipway_core.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
+from slipway_core.spec.benchmark import Benchmark
+from slipway_core.tuning.trials import Point
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

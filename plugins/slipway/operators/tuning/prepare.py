@@ -6,22 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.bucket_layout import tuning_id
-from include.model_release.errors import UserError
-from include.model_release.identifiers import parse_version
-from include.model_release.publishing.engine import require_loadable
-from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
-from include.model_release.spec.run_overrides import TUNING_PARAMETERS, require_known
-from include.model_release.spec.serving.sequences import require_no_sequences
-from include.model_release.triton_config.ensemble import pin_bundle
-from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files
-from include.model_release.tuning.settings import (
-    present_setting,
-    require_tunable,
-    space_of,
-    triton_defaults,
-)
-from include.model_release.tuning.trials import TuningPlan
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
@@ -33,6 +17,22 @@ from slipway.release_context import make_store
 from slipway.release_run import ReleaseRun
 from slipway.tuning.evidence import TuningEvidence
 from slipway.tuning.staged import place_trials, trial_names, unload_models
+from slipway_core.bucket_layout import tuning_id
+from slipway_core.errors import UserError
+from slipway_core.identifiers import parse_version
+from slipway_core.publishing.engine import require_loadable
+from slipway_core.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
+from slipway_core.spec.run_overrides import TUNING_PARAMETERS, require_known
+from slipway_core.spec.serving.sequences import require_no_sequences
+from slipway_core.triton_config.ensemble import pin_bundle
+from slipway_core.triton_config.staged_paths import SERVING_ROOT, names_files
+from slipway_core.tuning.settings import (
+    present_setting,
+    require_tunable,
+    space_of,
+    triton_defaults,
+)
+from slipway_core.tuning.trials import TuningPlan
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,18 +6,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.identifiers import release_file
-from include.model_release.tuning.choice import choose_best
-from include.model_release.tuning.conclusion import Conclusion, conclude
-from include.model_release.tuning.objective import Objective
 from slipway.operators.tuning.base import TuningStep
 from slipway.run_note import tell_release
+from slipway_core.identifiers import release_file
+from slipway_core.tuning.choice import choose_best
+from slipway_core.tuning.conclusion import Conclusion, conclude
+from slipway_core.tuning.objective import Objective
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from include.model_release.tuning.change import ProposedChange
-    from include.model_release.tuning.trials import Comparison
+    from slipway_core.tuning.change import ProposedChange
+    from slipway_core.tuning.trials import Comparison
 
 _TEXT = "text/plain; charset=utf-8"
 # Of the release file's path: what a diff from the project's own folder calls it.
@@ -40,8 +40,8 @@ class ProposeChangeOperator(TuningStep):
     def run(self, context: Context) -> dict[str, str]:
         """Conclude and write."""
         # Late: it draws, and reading the DAG files needs none of that.
-        from include.model_release.reports.tuning.page import render_tuning_html
-        from include.model_release.tuning.report import tuning_report
+        from slipway_core.reports.tuning.page import render_tuning_html
+        from slipway_core.tuning.report import tuning_report
 
         plan, trials = self.plan, self.evidence.trials()
         best = choose_best(trials, Objective(plan.tuning, plan.slo), plan.present)
@@ -66,7 +66,7 @@ class ProposeChangeOperator(TuningStep):
 
     def _change(self, conclusion: Conclusion) -> ProposedChange | None:
         """Return what is proposed; None: nothing, or the release file says it already."""
-        from include.model_release.tuning.change import propose_change
+        from slipway_core.tuning.change import propose_change
 
         if conclusion.status != "improved" or conclusion.best is None:
             return None

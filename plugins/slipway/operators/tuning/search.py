@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import SlipwayError
-from include.model_release.tuning.choice import choose_best
-from include.model_release.tuning.objective import Objective
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import attempt_of
 from slipway.operators.tuning.base import TuningStep
@@ -15,6 +12,9 @@ from slipway.pods.description import ReleasePod
 from slipway.tuning.confirmation import confirm
 from slipway.tuning.search import SettingSearch
 from slipway.tuning.staged import trial_names, unload_models
+from slipway_core.errors import SlipwayError
+from slipway_core.tuning.choice import choose_best
+from slipway_core.tuning.objective import Objective
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,20 +10,20 @@ from functools import partial
 
 import numpy as np
 
-from include.model_release.errors import SpecError
-from include.model_release.gates.validation.asking import answer_of, joined
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.health import Probe, probe_of, rows_to_probe
-from include.model_release.gates.validation.other_outputs.result import OutputAnswers
-from include.model_release.gates.validation.request_options import (
+from slipway.hooks.triton import TritonHook
+from slipway.operators.staging import StagedModel
+from slipway.operators.validation.other_answers import OtherAnswers
+from slipway_core.errors import SpecError
+from slipway_core.gates.validation.asking import answer_of, joined
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.health import Probe, probe_of, rows_to_probe
+from slipway_core.gates.validation.other_outputs.result import OutputAnswers
+from slipway_core.gates.validation.request_options import (
     gather_responses,
     inputs_taken,
     is_decoupled,
 )
-from include.model_release.spec.validation import CustomValidation, TextValidation, Validation
-from slipway.hooks.triton import TritonHook
-from slipway.operators.staging import StagedModel
-from slipway.operators.validation.other_answers import OtherAnswers
+from slipway_core.spec.validation import CustomValidation, TextValidation, Validation
 
 log = logging.getLogger(__name__)
 

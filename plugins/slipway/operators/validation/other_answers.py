@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from include.model_release.errors import SlipwayError, TransientError
-from include.model_release.gates.validation.asking import joined
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.other_outputs.result import OutputAnswers
+from slipway_core.errors import SlipwayError, TransientError
+from slipway_core.gates.validation.asking import joined
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.other_outputs.result import OutputAnswers
 
 log = logging.getLogger(__name__)
 

@@ -13,25 +13,25 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from include.model_release.bucket_layout import gathered_key
-from include.model_release.document_form import first_problem
-from include.model_release.errors import TransientError, UserError
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.health import HealthCheck
-from include.model_release.gates.validation.other_outputs.result import OutputResult
-from include.model_release.gates.validation.scoring.given import pack_given
-from include.model_release.gates.validation.scoring.returned import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.validation.asking import Answered
+from slipway.release_run import ReleaseRun
+from slipway_core.bucket_layout import gathered_key
+from slipway_core.document_form import first_problem
+from slipway_core.errors import TransientError, UserError
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.health import HealthCheck
+from slipway_core.gates.validation.other_outputs.result import OutputResult
+from slipway_core.gates.validation.scoring.given import pack_given
+from slipway_core.gates.validation.scoring.returned import (
     SCORES_FILE,
     SCORES_LIMIT_BYTES,
     read_returned,
 )
-from include.model_release.gates.validation.scoring.scores import CustomScores, custom_scores
-from include.model_release.spec.parts import size_of
-from include.model_release.spec.validation import CustomValidation
-from include.model_release.value_types import Sha256
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.validation.asking import Answered
-from slipway.release_run import ReleaseRun
+from slipway_core.gates.validation.scoring.scores import CustomScores, custom_scores
+from slipway_core.spec.parts import size_of
+from slipway_core.spec.validation import CustomValidation
+from slipway_core.value_types import Sha256
 
 _GATHERED_LIMIT_BYTES = 32 << 20
 # Of the pod's memory, for the scorer; the rest is the program's that reads and sends.

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from include.model_release.bucket_layout import config_files, repository_paths
-from include.model_release.errors import SignatureInconclusiveError, UserError
-from include.model_release.gates.validation.request_options import is_decoupled, optional_inputs
-from include.model_release.gates.validation.signature import ServedTensors
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.build import served_signature
-from include.model_release.triton_config.options import Config
-from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel, Staging
 from slipway.operators.validation.asking import streams
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
+from slipway_core.bucket_layout import config_files, repository_paths
+from slipway_core.errors import SignatureInconclusiveError, UserError
+from slipway_core.gates.validation.request_options import is_decoupled, optional_inputs
+from slipway_core.gates.validation.signature import ServedTensors
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.tensors import ModelSignature
+from slipway_core.triton_config.build import served_signature
+from slipway_core.triton_config.options import Config
+from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 
 
 def sides_of(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.quality.golden_table import default_golden_suite, golden_table
-from include.model_release.gates.validation.quality.suites import SuiteResult
-from include.model_release.gates.validation.scores import ValidationScores
-from include.model_release.reports.data_docs.page import CHECKPOINTS, FOLDER, INDEX, Table, TableFiles
-from include.model_release.spec.release_file import ReleaseSpec
 from slipway.quality.checkpoints import SuiteRun, object_name, run_suite
 from slipway.quality.data_docs import data_docs
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.quality.golden_table import default_golden_suite, golden_table
+from slipway_core.gates.validation.quality.suites import SuiteResult
+from slipway_core.gates.validation.scores import ValidationScores
+from slipway_core.reports.data_docs.page import CHECKPOINTS, FOLDER, INDEX, Table, TableFiles
+from slipway_core.spec.release_file import ReleaseSpec
 
 if TYPE_CHECKING:
     import pandas as pd

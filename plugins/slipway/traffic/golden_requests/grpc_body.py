@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from include.model_release.tensors import TensorSpec
+from slipway_core.tensors import TensorSpec
 
 
 def grpc_body(

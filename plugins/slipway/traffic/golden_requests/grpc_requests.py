@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from include.model_release.tensors import ModelSignature
 from slipway.hooks.grpc_live.channel import SERVICE, open_channel
 from slipway.hooks.ingress import Endpoint
 from slipway.traffic.golden_requests.grpc_body import grpc_body
+from slipway_core.tensors import ModelSignature
 
 if TYPE_CHECKING:
     import grpc

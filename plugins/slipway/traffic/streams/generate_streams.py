@@ -10,8 +10,6 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from include.model_release.errors import UserError
-from include.model_release.tensors import TensorSpec
 from slipway.hooks.ingress import Endpoint
 from slipway.traffic.streams.answer import (
     ANSWER_BYTES_LIMIT,
@@ -20,6 +18,8 @@ from slipway.traffic.streams.answer import (
     clipped,
     missing_outputs,
 )
+from slipway_core.errors import UserError
+from slipway_core.tensors import TensorSpec
 
 _TYPE = "text/event-stream"
 

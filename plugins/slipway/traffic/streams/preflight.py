@@ -7,11 +7,6 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping
 
-from include.model_release.errors import SlipwayError, StreamsUnreadError, TransientError
-from include.model_release.gates.validation.request_options import is_decoupled
-from include.model_release.rollout.observation import Observed
-from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.triton_config.options import Config
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.release_context import ReleaseContext
@@ -24,6 +19,11 @@ from slipway.traffic.streams.requests import (
     stream_need,
     streamed_golden,
 )
+from slipway_core.errors import SlipwayError, StreamsUnreadError, TransientError
+from slipway_core.gates.validation.request_options import is_decoupled
+from slipway_core.rollout.observation import Observed
+from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.triton_config.options import Config
 
 log = logging.getLogger(__name__)
 

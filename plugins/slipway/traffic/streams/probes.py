@@ -15,9 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from include.model_release.canary.verdict import Verdict
-from include.model_release.errors import InputMissingError, SlipwayError, TransientError
-from include.model_release.metrics.samples import Sample, Window
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.metrics.source import MetricsSource, StreamCounting
@@ -32,6 +29,9 @@ from slipway.traffic.streams.requests import (
     stream_need,
     streamed_golden,
 )
+from slipway_core.canary.verdict import Verdict
+from slipway_core.errors import InputMissingError, SlipwayError, TransientError
+from slipway_core.metrics.samples import Sample, Window
 
 log = logging.getLogger(__name__)
 

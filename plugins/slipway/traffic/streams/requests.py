@@ -7,14 +7,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from include.model_release.errors import InputMissingError, UserError, VersionDeletedError
-from include.model_release.gates.validation.request_options import is_decoupled
-from include.model_release.spec.rollout.streaming import StreamProtocol
 from slipway.hooks.ingress import Endpoint
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 from slipway.traffic.streams.answer import StreamAsker
+from slipway_core.errors import InputMissingError, UserError, VersionDeletedError
+from slipway_core.gates.validation.request_options import is_decoupled
+from slipway_core.spec.rollout.streaming import StreamProtocol
 
 log = logging.getLogger(__name__)
 

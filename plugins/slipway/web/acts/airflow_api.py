@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from fastapi import Request
 
-from include.model_release.errors import SlipwayError
+from slipway_core.errors import SlipwayError
 
 AIRFLOW_APP = "slipway.airflow_app"
 """Under which key of a request's scope the application lies that this one is mounted in."""

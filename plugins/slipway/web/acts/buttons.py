@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import Request
 
-from include.model_release.acts.availability import Available, Refused, Situation, availability
-from include.model_release.acts.table import ACTS, Act, ActName
 from slipway.web.acts.airflow_api import AirflowApi
 from slipway.web.acts.cross_site import make_token
 from slipway.web.acts.rights import may
+from slipway_core.acts.availability import Available, Refused, Situation, availability
+from slipway_core.acts.table import ACTS, Act, ActName
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.acts.requests import (
+from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
+from slipway_core.acts.requests import (
     ADMIT_TASK_ID,
     COMMENT,
     STOP_REASON,
@@ -17,9 +18,8 @@ from include.model_release.acts.requests import (
     Request,
     StartRun,
 )
-from include.model_release.acts.table import ACTS, ActName
-from include.model_release.operations.run_names import free_run_id, run_name
-from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
+from slipway_core.acts.table import ACTS, ActName
+from slipway_core.operations.run_names import free_run_id, run_name
 
 _UNDER_WAY = ("queued", "running")
 _RUNS_LOOKED_AT = 100

@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from include.model_release.acts.requests import Asked, Question
-from include.model_release.errors import UserError
-from include.model_release.identifiers import parse_version
+from slipway_core.acts.requests import Asked, Question
+from slipway_core.errors import UserError
+from slipway_core.identifiers import parse_version
 
 BODY_LIMIT_BYTES = 16 << 10
 _FIELDS_LIMIT = 40

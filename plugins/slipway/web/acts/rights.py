@@ -9,7 +9,7 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import HTTPException, Request
 
-from include.model_release.acts.table import ACTS, ActName, Means
+from slipway_core.acts.table import ACTS, ActName, Means
 
 _ASKED: dict[Means, tuple[Literal["POST", "PUT"], DagAccessEntity]] = {
     "start_run": ("POST", DagAccessEntity.RUN),

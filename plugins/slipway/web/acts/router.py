@@ -12,11 +12,6 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from include.model_release.acts.requests import request_of
-from include.model_release.acts.table import ACT_NAMES
-from include.model_release.errors import SlipwayError, TransientError, UserError
-from include.model_release.identifiers import validate_model_name
-from include.model_release.read_model.landed import require_landed
 from slipway.web.access import SignedIn
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.acts.carry_out import Done, carry_out
@@ -27,6 +22,11 @@ from slipway.web.answers import POLL_HEADER, problem
 from slipway.web.landed import landed_versions
 from slipway.web.rendering import render
 from slipway.web.sources import sources
+from slipway_core.acts.requests import request_of
+from slipway_core.acts.table import ACT_NAMES
+from slipway_core.errors import SlipwayError, TransientError, UserError
+from slipway_core.identifiers import validate_model_name
+from slipway_core.read_model.landed import require_landed
 
 router = APIRouter()
 TOKEN_FIELD = "token"  # noqa: S105 - the name of a field

@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterable
 
-from include.model_release.read_model.person_acts import PersonAct
 from slipway.web import wording
+from slipway_core.read_model.person_acts import PersonAct
 
 COLUMNS = ("at", "by", "act", "model", "version", "reason", "agreed_by", "run", "source")
 # A spreadsheet takes a cell that begins so for a formula, and would compute it.

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 
-from include.model_release.errors import TransientError, UserError
-from include.model_release.operations.audit import AuditEntry, GcApproval
-from include.model_release.operations.freezes import (
+from slipway.concurrency import each
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.record_reader import EVENT_LIMIT_BYTES
+from slipway_core.errors import TransientError, UserError
+from slipway_core.operations.audit import AuditEntry, GcApproval
+from slipway_core.operations.freezes import (
     FREEZE_LIMIT_BYTES,
     first_key_after,
     freezes_prefix,
@@ -21,10 +25,10 @@ from include.model_release.operations.freezes import (
     parse_freeze_name,
     parse_lifted,
 )
-from include.model_release.operations.layout import GC_APPROVAL_KEY, findings_prefix
-from include.model_release.operations.revalidation.findings import Finding
-from include.model_release.read_model.documents import ModelDocument, Unreadable, VersionLine
-from include.model_release.read_model.person_acts import (
+from slipway_core.operations.layout import GC_APPROVAL_KEY, findings_prefix
+from slipway_core.operations.revalidation.findings import Finding
+from slipway_core.read_model.documents import ModelDocument, Unreadable, VersionLine
+from slipway_core.read_model.person_acts import (
     RECORD_KINDS,
     PersonAct,
     act_of_audit,
@@ -33,11 +37,7 @@ from include.model_release.read_model.person_acts import (
     acts_of_finding,
     acts_of_freeze,
 )
-from include.model_release.record.events import Event, RecordError, parse_event_key
-from slipway.concurrency import each
-from slipway.hooks.s3_listing import StoredObject
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.release_record.record_reader import EVENT_LIMIT_BYTES
+from slipway_core.record.events import Event, RecordError, parse_event_key
 
 log = logging.getLogger(__name__)
 

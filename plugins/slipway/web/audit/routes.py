@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from include.model_release.identifiers import validate_model_name
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.answers import Known
 from slipway.read_model.catalogue import Shown
@@ -19,6 +18,7 @@ from slipway.web.audit.export import to_csv, to_json_lines
 from slipway.web.audit.reader import Asked, Audit, AuditReader
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
+from slipway_core.identifiers import validate_model_name
 
 router = APIRouter(dependencies=[Depends(may_read_audit)])
 

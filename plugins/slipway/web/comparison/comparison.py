@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.read_model.documents import VersionLine
-from include.model_release.tensors import differences as signature_differences
-from include.model_release.written_numbers import number
 from slipway.web import wording
 from slipway.web.comparison.measured import Measured
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.read_model.documents import VersionLine
+from slipway_core.tensors import differences as signature_differences
+from slipway_core.written_numbers import number
 
 FILES_SHOWN = 200
 LINES_SHOWN = 2000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from include.model_release.errors import SlipwayError
-from include.model_release.read_model.documents import ModelDocument, VersionLine
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.web.comparison.changes import Changes, changes_between
 from slipway.web.comparison.side import side_of
+from slipway_core.errors import SlipwayError
+from slipway_core.read_model.documents import ModelDocument, VersionLine
 
 _KEPT = 200
 _known: OrderedDict[tuple[object, ...], Changes] = OrderedDict()

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from include.model_release.written_numbers import amount, number
+from slipway_core.written_numbers import amount, number
 
 # By the words of a figure's name. What has none of them, or of both, is neither better nor worse.
 _MORE_IS_BETTER = frozenset(

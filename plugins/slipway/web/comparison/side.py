@@ -7,15 +7,15 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from include.model_release.bucket_layout import evidence_prefix
-from include.model_release.errors import TransientError, UserError
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.read_model.documents import ModelDocument, VersionLine
-from include.model_release.triton_config.pbtxt import to_pbtxt
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.web.comparison.comparison import Side
 from slipway.web.comparison.measured import Measured
+from slipway_core.bucket_layout import evidence_prefix
+from slipway_core.errors import TransientError, UserError
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.read_model.documents import ModelDocument, VersionLine
+from slipway_core.triton_config.pbtxt import to_pbtxt
 
 REPORT_LIMIT_BYTES = 4 << 20
 _CONFIGS_LIMIT = 20

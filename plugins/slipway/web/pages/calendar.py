@@ -11,16 +11,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from include.model_release.errors import UserError
-from include.model_release.identifiers import list_models
-from include.model_release.read_model.documents import FreezeLine, ModelDocument
-from include.model_release.spec.release_file import load_model_spec
-from include.model_release.spec.rollout.release_windows import ReleaseWindow
 from slipway.dag_header import releases_dir
 from slipway.read_model.catalogue import Shown
 from slipway.web.pages.calendar_days import CalendarView, calendar_view
 from slipway.web.rendering import render
 from slipway.web.sources import Read
+from slipway_core.errors import UserError
+from slipway_core.identifiers import list_models
+from slipway_core.read_model.documents import FreezeLine, ModelDocument
+from slipway_core.spec.release_file import load_model_spec
+from slipway_core.spec.rollout.release_windows import ReleaseWindow
 
 router = APIRouter()
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from include.model_release.operations.windows import open_times
-from include.model_release.read_model.documents import FreezeLine
-from include.model_release.spec.rollout.release_windows import ReleaseWindow
+from slipway_core.operations.windows import open_times
+from slipway_core.read_model.documents import FreezeLine
+from slipway_core.spec.rollout.release_windows import ReleaseWindow
 
 DAYS = 14
 _DAY = timedelta(days=1)

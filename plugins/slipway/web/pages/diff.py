@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from include.model_release.identifiers import parse_version, validate_model_name
 from slipway.web.comparison.comparison import compare
 from slipway.web.comparison.side import side_of
 from slipway.web.rendering import render
 from slipway.web.sources import Read
+from slipway_core.identifiers import parse_version, validate_model_name
 
 router = APIRouter()
 

@@ -13,13 +13,13 @@ from datetime import datetime
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.operations.layout import GC_PREFIX, REVALIDATION_PREFIX
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.web.rendering import render
 from slipway.web.sources import Read
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.operations.layout import GC_PREFIX, REVALIDATION_PREFIX
 
 router = APIRouter()
 

@@ -10,10 +10,6 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.read_model.delivery import delivery_of
-from include.model_release.read_model.documents import FreezeLine, ModelDocument, VersionLine
-from include.model_release.read_model.live import LiveDocument
 from slipway.read_model.answers import Known
 from slipway.web.access import SignedIn
 from slipway.web.known_models import known_model
@@ -23,6 +19,10 @@ from slipway.web.pages.overview_lines import OverviewLine, overview_lines
 from slipway.web.rendering import render
 from slipway.web.sources import Read
 from slipway.web.unrecorded import unrecorded
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.read_model.delivery import delivery_of
+from slipway_core.read_model.documents import FreezeLine, ModelDocument, VersionLine
+from slipway_core.read_model.live import LiveDocument
 
 router = APIRouter()
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import Request
 
-from include.model_release.acts.availability import Available, Situation, availability
-from include.model_release.acts.table import ACTS, ActName
-from include.model_release.read_model.documents import FreezeLine, ModelDocument, VersionLine
 from slipway.web.acts.buttons import Button, button
+from slipway_core.acts.availability import Available, Situation, availability
+from slipway_core.acts.table import ACTS, ActName
+from slipway_core.read_model.documents import FreezeLine, ModelDocument, VersionLine
 
 CHOICES = 50
 """Versions that a form offers, the newest ones."""

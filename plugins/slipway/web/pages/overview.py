@@ -10,9 +10,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from include.model_release.errors import SlipwayError
-from include.model_release.read_model.documents import ModelDocument, Unreadable
-from include.model_release.read_model.live import LiveDocument
 from slipway.read_model.answers import Known
 from slipway.read_model.reader import ReadModel
 from slipway.web.known_models import with_those_never_released
@@ -20,6 +17,9 @@ from slipway.web.pages.overview_lines import SHOWS, Show, chosen, overview_lines
 from slipway.web.rendering import render
 from slipway.web.sources import Read
 from slipway.web.unrecorded import unrecorded
+from slipway_core.errors import SlipwayError
+from slipway_core.read_model.documents import ModelDocument, Unreadable
+from slipway_core.read_model.live import LiveDocument
 
 log = logging.getLogger(__name__)
 router = APIRouter()

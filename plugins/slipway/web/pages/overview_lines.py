@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from include.model_release.read_model.documents import (
+from slipway_core.read_model.documents import (
     FindingLine,
     FreezeLine,
     ModelDocument,
@@ -15,7 +15,7 @@ from include.model_release.read_model.documents import (
     Unreadable,
     VersionLine,
 )
-from include.model_release.read_model.live import LiveDocument
+from slipway_core.read_model.live import LiveDocument
 
 Show = Literal["all", "needs_you", "in_flight", "went_badly", "findings", "frozen"]
 SHOWS: Mapping[Show, str] = {

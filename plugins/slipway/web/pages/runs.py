@@ -9,9 +9,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from include.model_release.read_model.documents import ModelDocument, Unreadable
 from slipway.web.rendering import render
 from slipway.web.sources import Read
+from slipway_core.read_model.documents import ModelDocument, Unreadable
 
 router = APIRouter()
 

@@ -13,9 +13,6 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
-from include.model_release.acts.availability import Refused
-from include.model_release.acts.table import ACTS, ActName
-from include.model_release.errors import SlipwayError
 from slipway.web.access import NotPermittedError, SignedIn
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.acts.buttons import Button
@@ -29,6 +26,9 @@ from slipway.web.release.evidence import EvidenceLink, evidence_links
 from slipway.web.release.questions import OpenQuestion, open_questions, question_shown, run_of
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
+from slipway_core.acts.availability import Refused
+from slipway_core.acts.table import ACTS, ActName
+from slipway_core.errors import SlipwayError
 
 router = APIRouter()
 

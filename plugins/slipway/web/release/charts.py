@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from include.model_release.read_model.live import LiveSample, LiveWindow
-from include.model_release.written_numbers import number, tick
 from slipway.web.release.pooled_errors import LEAST_REQUESTS, Share, pooled_errors
+from slipway_core.read_model.live import LiveSample, LiveWindow
+from slipway_core.written_numbers import number, tick
 
 WIDE, WIDTH, HEIGHT = 1180, 600, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 14, 26

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.read_model.release_view import ReleaseView
-from include.model_release.reports.data_docs.page import INDEX
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.read_model.release_view import ReleaseView
+from slipway_core.reports.data_docs.page import INDEX
 
 _PAGES = {
     "canary.html": "The canary, window by window",

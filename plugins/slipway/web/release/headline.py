@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from include.model_release.read_model.documents import OpenRelease, VersionLine
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.record.stage_names import ASKED_BEFORE, stage_name
+from slipway_core.read_model.documents import OpenRelease, VersionLine
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.record.stage_names import ASKED_BEFORE, stage_name
 
 Kind = Literal["busy", "warn", "bad", "good", ""]
 

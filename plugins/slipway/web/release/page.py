@@ -9,12 +9,6 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from include.model_release.acts.availability import has_users
-from include.model_release.acts.questions import question_of
-from include.model_release.acts.table import ActName
-from include.model_release.errors import InputMissingError, UnknownModelError
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.read_model.documents import OpenRelease
 from slipway.web.access import SignedIn
 from slipway.web.acts.buttons import Button, button, buttons
 from slipway.web.comparison.changes import Changes
@@ -24,6 +18,12 @@ from slipway.web.release.shown import ReleasePage, follow, release_page
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
 from slipway.web.unrecorded import unrecorded
+from slipway_core.acts.availability import has_users
+from slipway_core.acts.questions import question_of
+from slipway_core.acts.table import ActName
+from slipway_core.errors import InputMissingError, UnknownModelError
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.read_model.documents import OpenRelease
 
 router = APIRouter()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from include.model_release.read_model.live import LiveSample, LiveWindow
+from slipway_core.read_model.live import LiveSample, LiveWindow
 
 # The evidence page takes as many for a point: one error of fewer requests looks like a disaster.
 LEAST_REQUESTS = 20

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from include.model_release.acts.requests import APPROVE, REJECT, Question
-from include.model_release.errors import SlipwayError
-from include.model_release.four_eyes import is_same_person
-from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.read_model.release_view import ReleaseView
 from slipway.airflow_run import person_of_run
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.sources import Sources
+from slipway_core.acts.requests import APPROVE, REJECT, Question
+from slipway_core.errors import SlipwayError
+from slipway_core.four_eyes import is_same_person
+from slipway_core.identifiers import parse_version, validate_model_name
+from slipway_core.read_model.release_view import ReleaseView
 
 QUESTIONS_LIMIT = 100
 _WAITING = ("awaiting_input", "deferred", "running", "queued", "scheduled", "up_for_retry")

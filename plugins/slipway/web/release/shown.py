@@ -6,16 +6,16 @@ import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from include.model_release.acts.availability import Situation
-from include.model_release.read_model.delivery import ExpectedEnd, expected_end
-from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
-from include.model_release.read_model.live import LiveDocument, LiveWindow
-from include.model_release.read_model.release_view import ReleaseView
 from slipway.read_model.answers import Known
 from slipway.read_model.reader import ReadModel
 from slipway.web.release.charts import Chart, charts_of
 from slipway.web.release.headline import Headline, headline
 from slipway.web.release.story import Chapter, story_of
+from slipway_core.acts.availability import Situation
+from slipway_core.read_model.delivery import ExpectedEnd, expected_end
+from slipway_core.read_model.documents import ModelDocument, OpenRelease, VersionLine
+from slipway_core.read_model.live import LiveDocument, LiveWindow
+from slipway_core.read_model.release_view import ReleaseView
 
 _SILENT_WINDOWS = 4
 _SILENT_AT_LEAST_S = 40.0

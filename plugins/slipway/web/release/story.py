@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from include.model_release.read_model.release_view import LogLine
+from slipway_core.read_model.release_view import LogLine
 
 Tone = Literal["", "good", "bad", "soft"]
 

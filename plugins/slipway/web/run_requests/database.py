@@ -7,8 +7,8 @@ from airflow.models.dagrun import DagRunNote
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from include.model_release.operations import run_names
-from include.model_release.operations.run_notes import merged
+from slipway_core.operations import run_names
+from slipway_core.operations.run_notes import merged
 
 
 def free_run_id(dag_id: str, name: str) -> str:

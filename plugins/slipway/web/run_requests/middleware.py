@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.operations.run_names import run_name, timed
 from slipway.run_note import NOTE_KEY
+from slipway_core.operations.run_names import run_name, timed
 
 if TYPE_CHECKING:
     from slipway.web.run_requests.notes import NoteKeeper

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from include.model_release.operations.run_notes import NOTE_LIMIT
 from slipway.blocking_calls import BlockingCalls
+from slipway_core.operations.run_notes import NOTE_LIMIT
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.store.connections import CREDENTIALS, make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
 

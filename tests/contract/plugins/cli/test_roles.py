@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.cli import main
 from slipway.cli.failures import ExitCode
-
 from tests.support.cli.calls import Call, Called
 from tests.support.examples import each_with_each
 from tests.support.web.airflow_site import PASSWORD, AirflowSite

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import ClusterUnavailableError, UserError
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import ClusterUnavailableError, UserError
 from tests.support.fleet.servers import FACTORS, POLICY, TritonFleet
 from tests.support.fleet.steps import document, on_all
 

@@ -8,16 +8,16 @@ import time
 from typing import Any
 
 import pytest
+
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
 from slipway.hooks.triton_client.calls import Call
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     ServerRefusedError,
 )
-from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded_version
+from slipway_core.fleet.alias import LoadedVersion, alias_files, loaded_version
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, digest
 from tests.support.fleet.steps import before, document, on_all, stopping_at
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
 from slipway.fleet.context import FleetContext, members_of
 from slipway.fleet.release import release_fleet
 from slipway.fleet.status import parity_now
@@ -25,19 +26,18 @@ from slipway.operators.triton.fleet_release import (
 )
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.errors import ServerUnavailableError
-from include.model_release.fleet.document import Before, FleetDocument, RunNote
-from include.model_release.publishing.manifest import FileEntry
-from include.model_release.record.kinds import (
+from slipway_core.errors import ServerUnavailableError
+from slipway_core.fleet.document import Before, FleetDocument, RunNote
+from slipway_core.publishing.manifest import FileEntry
+from slipway_core.record.kinds import (
     CandidateVerified,
     ReleaseStarted,
     StageFinished,
     VersionRejected,
 )
-from include.model_release.record.requirements import Requirements
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.record.requirements import Requirements
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import CONFIG, table_model
 from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import CREDENTIALS

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.fleet import FleetStore, release_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     ModelInvalidError,
     RaiseRefusedError,
     ReleaseInProgressError,
@@ -21,9 +21,9 @@ from include.model_release.errors import (
     StoreUnavailableError,
     UserError,
 )
-from include.model_release.fleet.alias import alias_target
-from include.model_release.fleet.document import FleetDocument
-from include.model_release.triton_config.build import pin_versions
+from slipway_core.fleet.alias import alias_target
+from slipway_core.fleet.document import FleetDocument
+from slipway_core.triton_config.build import pin_versions
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
 from tests.support.fleet.steps import ALL, document, on_all
 

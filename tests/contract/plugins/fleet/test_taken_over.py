@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway.fleet import FleetStore
 from slipway.fleet.release import settle_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.errors import ReleaseInProgressError, ServerUnavailableError, SlipwayError
-from include.model_release.fleet.alias import version_name
-from include.model_release.fleet.document import FleetDocument
+from slipway_core.errors import ReleaseInProgressError, ServerUnavailableError, SlipwayError
+from slipway_core.fleet.alias import version_name
+from slipway_core.fleet.document import FleetDocument
 from tests.support.fleet.servers import MODEL, TritonFleet
 from tests.support.fleet.steps import before, document, on_all
 

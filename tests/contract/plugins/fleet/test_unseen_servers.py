@@ -7,14 +7,14 @@ import signal
 from collections.abc import Sequence
 
 import pytest
+
 from slipway.fleet import FleetStore, Member
 from slipway.fleet.release import settle_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.triton.fleet_release import require_committed, require_settled
-
-from include.model_release.errors import ServerUnavailableError, StoreUnavailableError
-from include.model_release.fleet.document import FleetDocument
+from slipway_core.errors import ServerUnavailableError, StoreUnavailableError
+from slipway_core.fleet.document import FleetDocument
 from tests.support.fleet.servers import MODEL, TritonFleet
 from tests.support.fleet.steps import ALL, document, on_all, stopping_at
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
 from slipway.fleet import StaticMembers
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
-
-from include.model_release.errors import ServerUnavailableError
-from include.model_release.fleet.alias import alias_files, loaded_version
-from include.model_release.fleet.document import FleetDocument
+from slipway_core.errors import ServerUnavailableError
+from slipway_core.fleet.alias import alias_files, loaded_version
+from slipway_core.fleet.document import FleetDocument
 from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
 from tests.support.fleet.steps import stopping_at
 

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from slipway.hooks import lease as lease_module
 from slipway.hooks.lease import ATTEMPTS, LeaseHook
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     ClusterUnavailableError,
     InputMissingError,
     LeaseTakenOverError,
     ReleaseInProgressError,
     SpecError,
 )
-from include.model_release.rollout.holder_identity import HolderIdentity
-from include.model_release.rollout.lease import Lease
-from include.sandbox.cluster.kubeconfig import write_kubeconfig
+from slipway_core.rollout.holder_identity import HolderIdentity
+from slipway_core.rollout.lease import Lease
+from slipway_sandbox.cluster.kubeconfig import write_kubeconfig
 from tests.support.cluster.any_cluster import NamedCluster, any_cluster
 from tests.support.cluster.emulator import Emulator
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import InputMissingError, StoreUnavailableError
 
 ABSENT = "models/digits/9/manifest.json"
 

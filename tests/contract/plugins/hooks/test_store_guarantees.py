@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks import s3_guarantees
 from slipway.hooks.s3_guarantees import ask_guarantees, require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.errors import StoreUnavailableError, StoreUnfitError
-from include.model_release.operations.layout import PROBE_PREFIX
-from include.model_release.spec.release_file import Encryption
+from slipway_core.errors import StoreUnavailableError, StoreUnfitError
+from slipway_core.operations.layout import PROBE_PREFIX
+from slipway_core.spec.release_file import Encryption
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import Faults, fault_proxy
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from slipway.hooks import s3_transfer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
-
-from include.model_release.errors import StoreUnavailableError
+from slipway_core.errors import StoreUnavailableError
 from tests.support.examples import each_with_each, examples
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import FAULTS, Faults, fault_proxy

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from include.sandbox.services.routing import Backend
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.routing import Backend
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.monitoring.prometheus import prometheus_program, start_prometheus
 from tests.support.monitoring.served_revisions import CANDIDATE, STABLE, ServedRevisions, envoy_before
 from tests.support.serving.models import table_model, write_repository

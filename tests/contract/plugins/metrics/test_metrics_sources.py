@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from slipway.metrics.source import MetricsSource, metrics_source
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.samples import Reading, Sample, Window, reading_delta, window_between
-from include.model_release.spec.release_file import parse_release_spec
+from slipway.metrics.source import MetricsSource, metrics_source
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.samples import Reading, Sample, Window, reading_delta, window_between
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.monitoring.prometheus import SCRAPE_INTERVAL_S, Prometheus, StartPrometheus
 from tests.support.monitoring.served_revisions import CANDIDATE, STABLE, ServedRevisions, Traffic
 from tests.support.serving.clients import ask_http

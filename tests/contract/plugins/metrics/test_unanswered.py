@@ -13,13 +13,13 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from slipway.metrics.source import MetricsSource, metrics_source
 
-from include.model_release.metrics.samples import Reading, Sample, reading_delta
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import free_port
-from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.routing import Backend, Ingress, Routing
+from slipway.metrics.source import MetricsSource, metrics_source
+from slipway_core.metrics.samples import Reading, Sample, reading_delta
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.services.router import Router, envoy_argv
+from slipway_sandbox.services.routing import Backend, Ingress, Routing
 from tests.support.monitoring.prometheus import Process, StartPrometheus
 from tests.support.waiting import wait_until
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import grpc
 import pytest
-from slipway.metrics.envoy import EnvoyMetricsHook
 
-from include.model_release.metrics.samples import Sample, reading_delta
-from include.sandbox.host.ports import free_port
-from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.routing import Backend, Ingress, Routing
+from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway_core.metrics.samples import Sample, reading_delta
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.services.router import Router, envoy_argv
+from slipway_sandbox.services.routing import Backend, Ingress, Routing
 from tests.support.monitoring.prometheus import Process
 
 pytestmark = pytest.mark.timeout(600)

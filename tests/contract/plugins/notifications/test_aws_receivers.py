@@ -8,13 +8,13 @@ from typing import Any
 
 import boto3
 import pytest
+
 from slipway.notifiers.aws_receiver import AwsReceiver
 from slipway.notifiers.connection import receiver_of
 from slipway.notifiers.receiver import NotDeliveredError
-
-from include.model_release.errors import InputMissingError
-from include.model_release.operations.notices.message import Message
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.errors import InputMissingError
+from slipway_core.operations.notices.message import Message
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.store.connections import aws_connection
 
 MESSAGE = Message(

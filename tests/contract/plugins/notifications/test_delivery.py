@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from standardwebhooks import Webhook
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.notices import DeliverNoticesOperator
 from slipway.release_record.outbox import Outbox
-from standardwebhooks import Webhook
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.operations.layout import OUTBOX_PREFIX, UNDELIVERED_PREFIX, outbox_due, outbox_key
-from include.model_release.operations.notices.notice import Notice, OutboxEntry
-from include.model_release.operations.notices.retry import PAUSES_S
-from include.model_release.spec.notify import NotifyRule
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.operations.layout import OUTBOX_PREFIX, UNDELIVERED_PREFIX, outbox_due, outbox_key
+from slipway_core.operations.notices.notice import Notice, OutboxEntry
+from slipway_core.operations.notices.retry import PAUSES_S
+from slipway_core.spec.notify import NotifyRule
 from tests.support.notifications.receivers import HttpReceiver, http_receiver
 from tests.support.stalled.deaf import deaf_server
 

@@ -6,14 +6,14 @@ import time
 from datetime import UTC, datetime
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_context import make_outbox
 from slipway.release_record.outbox import DEFAULT_RULES_VARIABLE, Outbox, rules_of
-
-from include.model_release.operations.layout import OUTBOX_PREFIX, outbox_due
-from include.model_release.operations.notices.notice import Notice, OutboxEntry
-from include.model_release.spec.notify import NotifyRule
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.operations.layout import OUTBOX_PREFIX, outbox_due
+from slipway_core.operations.notices.notice import Notice, OutboxEntry
+from slipway_core.spec.notify import NotifyRule
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.stalled.deaf import deaf_server
 from tests.support.store.connections import aws_connection
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from airflow.triggers.base import TriggerEvent
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.outbox import DEFAULT_RULES_VARIABLE
 from slipway.triggers import outbox
 from slipway.triggers.outbox import OutboxTrigger, names_somebody
-
-from include.model_release.operations.layout import OUTBOX_PREFIX, outbox_key
+from slipway_core.operations.layout import OUTBOX_PREFIX, outbox_key
 
 NAMES = "model: digits\nnotify:\n  - {on: [promoted], to: ops}\n"
 NAMES_NOBODY = "model: digits\ndescription: we notify nobody\n"

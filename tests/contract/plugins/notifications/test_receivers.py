@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
 from slipway.notifiers.connection import receiver_of
 from slipway.notifiers.notifier import SlipwayNotifier
 from slipway.notifiers.receiver import NeverDeliveredError, NotDeliveredError, without_secrets
-from standardwebhooks import Webhook, WebhookVerificationError
-
-from include.model_release.errors import SlipwayError, UserError
-from include.model_release.operations.notices.message import Message, message_of
-from include.model_release.operations.notices.notice import Fact, Notice
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.errors import SlipwayError, UserError
+from slipway_core.operations.notices.message import Message, message_of
+from slipway_core.operations.notices.notice import Fact, Notice
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.notifications.receivers import http_receiver, mail_receiver, tls_of
 from tests.support.stalled.deaf import deaf_server
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.record.kinds import CandidateVerified, StageFinished
-from include.model_release.record.state import ReleaseState
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.record.kinds import CandidateVerified, StageFinished
+from slipway_core.record.state import ReleaseState
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.notifications.outbox import everybody_is_told, facts, told
 from tests.support.release.proofs import admitted, record_of
 

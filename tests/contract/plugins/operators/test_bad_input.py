@@ -19,6 +19,7 @@ import pytest
 import tenacity
 from airflow.providers.cncf.kubernetes import kubernetes_helper_functions
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import ShiftTrafficOperator
@@ -34,13 +35,12 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import SlipwayError, TransientError
-from include.model_release.record.kinds import ReleaseStarted, WeightIntended
-from include.model_release.rollout.inference_service import inference_service_manifest
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.errors import SlipwayError, TransientError
+from slipway_core.record.kinds import ReleaseStarted, WeightIntended
+from slipway_core.rollout.inference_service import inference_service_manifest
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.http_server import QuietHandler, http_server
 from tests.support.store.connections import aws_connection, triton_connection
 

@@ -13,14 +13,14 @@ import pytest
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.services.triton import TritonServer
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context
 from tests.support.serving.tables import DOUBLE, running_tables

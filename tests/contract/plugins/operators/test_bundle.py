@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
-
-from include.model_release.errors import LoadRefusedError, ModelInvalidError, SlipwayError
-from include.model_release.triton_config.ensemble import bundle_config_sha256
+from slipway_core.errors import LoadRefusedError, ModelInvalidError, SlipwayError
+from slipway_core.triton_config.ensemble import bundle_config_sha256
 from tests.support.release.ensemble_release import ENSEMBLE, ROLLOUT, ROWS, land, published
 from tests.support.release.release_steps import CONTEXT, Release
 from tests.support.serving.ensembles import ensemble_files, python_files

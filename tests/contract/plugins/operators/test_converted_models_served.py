@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 from numpy.typing import NDArray
+from tritonclient.utils import np_to_triton_dtype
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ChooseVariantOperator
-from tritonclient.utils import np_to_triton_dtype
-
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.publishing.variants import variant_names, with_variant
-from include.model_release.spec.conversion.parity import ParityRule
-from include.sandbox.services.triton import TritonServer
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.publishing.variants import variant_names, with_variant
+from slipway_core.spec.conversion.parity import ParityRule
 from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import Rule
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.examples import nightly
 from tests.support.release.release_steps import CONTEXT, Release, staging_server
 from tests.support.serving.converted_models import CASES, QUEUE_DELAY_S, Case, Trained

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator
 from slipway.operators.publish import PublishModelOperator
@@ -16,11 +17,10 @@ from slipway.operators.staging import PrepareStagingOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.record.kinds import StageFinished
-from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from slipway_core.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.record.kinds import StageFinished
+from slipway_core.spec.release_file import apply_overrides, parse_release_spec
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _BASE = "max_batch_size: 16 instance_group { kind: KIND_GPU } optimization { cuda { graphs: true } }"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.benchmark import BenchmarkModelOperator
@@ -15,9 +16,8 @@ from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperato
 from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
-
-from include.model_release.publishing.manifest import FileEntry
-from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from slipway_core.publishing.manifest import FileEntry
+from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from tests.support.release import scale_release
 from tests.support.release.release_steps import load_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of

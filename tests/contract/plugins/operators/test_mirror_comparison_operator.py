@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, StageFinished
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import LOOPBACK, free_port
-from include.sandbox.services.triton import TritonServer
+from slipway_core.record.kinds import ReleaseFinished, ReleaseStarted, StageFinished
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context
 from tests.support.serving.clients import body_of

@@ -5,16 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import evidence_key
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.tuning.pods import PodMeasure
 from slipway.release_run import ReleaseRun
 from slipway.tuning.search import Wanted
-
-from include.model_release.errors import InputMissingError, ModelInvalidError, SlipwayError
-from include.model_release.spec.load import LoadLevel
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.errors import InputMissingError, ModelInvalidError, SlipwayError
+from slipway_core.spec.load import LoadLevel
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.release.conversion import RESULT, converting, one_conversion
 
 SPEC = parse_release_spec("model: digits\nsource: {format: onnx}\nsmoke_test: {}\n", "digits.yaml")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
-
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.pods.smoke_models import WARMUP, published
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.http as triton_http
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
 from slipway.release_run import ReleaseRun
-
-from include.model_release.errors import InputMissingError, ModelInvalidError
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.errors import InputMissingError, ModelInvalidError
+from slipway_core.publishing.manifest import Manifest
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import table_model
 from tests.support.serving.triton_install import triton_install
 from tests.support.waiting import wait_until

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from slipway_core.spec.release_file import apply_overrides, parse_release_spec
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.cluster.operators import context_of, run_deferred
 from tests.support.waiting import wait_until

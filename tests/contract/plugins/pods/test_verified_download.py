@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry import signing as signing_module
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, sign
-
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES
-from include.model_release.value_types import canonical_json
-from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES
+from slipway_core.value_types import canonical_json
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator, pod
 from tests.support.cluster.emulator import wait_until as cluster_wait
 from tests.support.pods.verified_download import CREDENTIALS, POD_SCRIPTS, Initializer, own_s3, put_version

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from slipway.quality.checkpoints import in_order, run_expectations, run_suite
 
-from include.model_release.errors import SlipwayError
-from include.model_release.gates.validation.gate import score
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.scores import every_row
-from include.model_release.spec.release_file import (
+from slipway.quality.checkpoints import in_order, run_expectations, run_suite
+from slipway_core.errors import SlipwayError
+from slipway_core.gates.validation.gate import score
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.scores import every_row
+from slipway_core.spec.release_file import (
     ClassificationValidation,
     RegressionValidation,
     TextValidation,

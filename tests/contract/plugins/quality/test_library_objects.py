@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
 from slipway.quality.checkpoints import SuiteRun, object_name, run_suite
 from slipway.quality.data_docs import data_docs
-
-from include.model_release.spec.suites import expectations as taken
-from include.model_release.spec.suites.beside import parse_suite
+from slipway_core.spec.suites import expectations as taken
+from slipway_core.spec.suites.beside import parse_suite
 
 pytestmark = pytest.mark.timeout(300)
 

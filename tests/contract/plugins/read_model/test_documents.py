@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import ClientError
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.catalogue import AUDITED, Catalogue
 from slipway.read_model.reader import ReadModel
 from slipway.read_model.writer import ViewWriter
-
-from include.model_release.bucket_layout import model_view_key
-from include.model_release.errors import InputMissingError, UnknownModelError, UserError
-from include.model_release.operations.freezes import freeze
-from include.model_release.operations.pins import Pin, pin_key
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.record.kinds import EventData, VersionRejected
+from slipway_core.bucket_layout import model_view_key
+from slipway_core.errors import InputMissingError, UnknownModelError, UserError
+from slipway_core.operations.freezes import freeze
+from slipway_core.operations.pins import Pin, pin_key
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.record.kinds import EventData, VersionRejected
 from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import at, begun, promoted, record_of, rolled_back
 from tests.support.store.interleaving import Killed, MortalStore, Turns

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.landings import Landings
 from slipway.read_model.reader import ReadModel
-
-from include.model_release.errors import UnknownModelError
-from include.model_release.read_model.landed import Needed
+from slipway_core.errors import UnknownModelError
+from slipway_core.read_model.landed import Needed
 
 LATER = timedelta(hours=1)
 

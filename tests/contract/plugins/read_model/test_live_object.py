@@ -7,13 +7,12 @@ from dataclasses import replace
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.live_writer import LiveObject
 from slipway.read_model.reader import ReadModel
-
-from include.model_release.bucket_layout import live_key
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.canary.totals import Totals
-from include.model_release.metrics.samples import Sample, Window
-from include.model_release.read_model.live_fold import Watched
-from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from slipway_core.bucket_layout import live_key
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.canary.totals import Totals
+from slipway_core.metrics.samples import Sample, Window
+from slipway_core.read_model.live_fold import Watched
+from slipway_core.spec.rollout.plan import CanaryPlan, RolloutStep
 from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import at
 

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model import reader as reader_module
 from slipway.read_model.keeper import keep_current
 from slipway.read_model.reader import SLOTS, ReadModel
 from slipway.read_model.writer import ViewWriter
-
-from include.model_release.errors import SlipwayError, StoreUnavailableError, TimedOutError
+from slipway_core.errors import SlipwayError, StoreUnavailableError, TimedOutError
 from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import begun, promoted, record_of
 from tests.support.store.connections import aws_connection, make_bucket

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.s3_transfer import OversizedError, read_whole
 from slipway.registry import signing as signing_module
@@ -18,9 +19,8 @@ from slipway.registry.publisher import read_decision
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, sign
 from slipway.registry.verification import require_published_repository, verify_version
-
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import (
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import (
     ModelInvalidError,
     SignedWithoutIdentityError,
     SigningRefusedError,
@@ -28,10 +28,10 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.model_release.value_types import canonical_json
+from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from slipway_core.triton_config.canonical import config_sha256
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_core.value_types import canonical_json
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.deletion import delete_version
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.reuse import decided_manifest
 from slipway.registry.verification import require_published_repository, verify_version
-
-from include.model_release.errors import StoreUnavailableError, VersionDeletedError
-from include.model_release.publishing.tombstone import Tombstone
+from slipway_core.errors import StoreUnavailableError, VersionDeletedError
+from slipway_core.publishing.tombstone import Tombstone
 from tests.support.store.interleaving import Killed, MortalStore
 from tests.support.store.publishing import Prepare, held, patient, prepared, publish
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host.images import build_image
+from slipway_sandbox.host.images import build_image
 from tests.support.examples import nightly
 from tests.support.pods.verified_download import Initializer, own_s3, put_version
 from tests.support.waiting import wait_until

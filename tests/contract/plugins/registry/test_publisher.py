@@ -14,15 +14,15 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
 from slipway.registry.verification import verify_version
-
-from include.model_release.errors import SlipwayError, VersionConflictError
-from include.model_release.publishing.manifest import FileEntry
-from include.model_release.publishing.publication import PartsDigest
-from include.model_release.spec.release_file import Encryption, Publishing
+from slipway_core.errors import SlipwayError, VersionConflictError
+from slipway_core.publishing.manifest import FileEntry
+from slipway_core.publishing.publication import PartsDigest
+from slipway_core.spec.release_file import Encryption, Publishing
 from tests.support.store.interleaving import Killed, MortalStore, Turns
 from tests.support.store.publication import Publication
 from tests.support.store.publishing import KEY, Prepare, beside, left_over, patient, prepared, publish

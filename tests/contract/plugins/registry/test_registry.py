@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, golden_key
-
-from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
-from include.model_release.publishing.manifest import FileEntry, Manifest
+from slipway_core.errors import InputMissingError, StoreUnavailableError, VersionConflictError
+from slipway_core.publishing.manifest import FileEntry, Manifest
 from tests.support.store.publication import Publication
 
 MODEL_KEY = "models/digits/1/repository/digits/1/model.onnx"

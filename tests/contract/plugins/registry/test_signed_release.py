@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from cryptography.hazmat.primitives.asymmetric import ec
+
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
@@ -21,16 +22,15 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, load_signing_key, sign
 from slipway.registry.verification import verify_version
 from slipway.release_run import ReleaseRun
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     GateRefusedError,
     SigningRefusedError,
     UserError,
     VersionConflictError,
 )
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.spec.release_file import Signing
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.spec.release_file import Signing
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.release_steps import load_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from model_signing.verifying import Config as StandardVerifier
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, load_signing_key, require_signature, sign
-
-from include.model_release.errors import SigningRefusedError, UserError
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.spec.release_file import Signing
+from slipway_core.errors import SigningRefusedError, UserError
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.spec.release_file import Signing
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of, pem
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.s3_transfer import ObjectFacts
 from slipway.registry import __main__
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import require_published_repository, verify_version
-
-from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
-from include.model_release.publishing.manifest import FileEntry
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.ensemble import bundle_config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.errors import InputMissingError, StoreUnavailableError, VersionConflictError
+from slipway_core.publishing.manifest import FileEntry
+from slipway_core.triton_config.canonical import config_sha256
+from slipway_core.triton_config.ensemble import bundle_config_sha256
+from slipway_core.triton_config.pbtxt import from_pbtxt
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of
 

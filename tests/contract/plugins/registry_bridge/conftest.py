@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.cluster.emulator import Emulator
 from tests.support.registry.mlflow_server import MlflowServer, running_mlflow
 from tests.support.registry.registry_steps import Bridge

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.failures import SET_ASIDE_KEY
 from slipway.hooks.mlflow_registry import MlflowHook
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.errors import RegistryUnavailableError, TransientError
-from include.model_release.intake import IncomingVersion, parse_ready
-from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, VersionRejected
+from slipway_core.errors import RegistryUnavailableError, TransientError
+from slipway_core.intake import IncomingVersion, parse_ready
+from slipway_core.record.kinds import ReleaseFinished, ReleaseStarted, VersionRejected
 from tests.support.registry.registry_steps import FILES, Bridge
 from tests.support.release.intake_steps import found
 

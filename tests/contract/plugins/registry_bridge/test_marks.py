@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.errors import ClusterUnavailableError, RegistryUnavailableError
-from include.model_release.record.kinds import (
+from slipway_core.errors import ClusterUnavailableError, RegistryUnavailableError
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseFinished,

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record import lock as lock_module
 from slipway.release_record.lock import LockOwner, LockUnreadableError, ReleaseLock, lock_key
 from slipway.triggers import lock as lock_trigger
 from slipway.triggers.lock import LockFreedTrigger
-
-from include.model_release.errors import StoreUnavailableError, UserError
+from slipway_core.errors import StoreUnavailableError, UserError
 from tests.support.stalled.deaf import deaf_server
 from tests.support.store.connections import own_connection
 

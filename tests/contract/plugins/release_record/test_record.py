@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import recorded_stage
 from slipway.release_record import record_reader
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     BenchmarkInconclusiveError,
     LoadRefusedError,
     SlipwayError,
     StoreUnavailableError,
 )
-from include.model_release.record.events import Event, RecordError
-from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, StageStarted
+from slipway_core.record.events import Event, RecordError
+from slipway_core.record.kinds import ReleaseFinished, ReleaseStarted, StageStarted
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 URI = "s3://bucket/models/digits/1/repository"

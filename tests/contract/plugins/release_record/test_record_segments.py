@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record import record_reader
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.record import segment as record_segment
-from include.model_release.record.events import Event, EventWriter, RecordError
-from include.model_release.record.kinds import ReleaseStarted, RollbackStarted, StageStarted, WindowJudged
-from include.model_release.record.segment import UNPACKED_LIMIT_BYTES, pack_segment, unpack_segment
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.record import segment as record_segment
+from slipway_core.record.events import Event, EventWriter, RecordError
+from slipway_core.record.kinds import ReleaseStarted, RollbackStarted, StageStarted, WindowJudged
+from slipway_core.record.segment import UNPACKED_LIMIT_BYTES, pack_segment, unpack_segment
 
 PREFIX = "records/digits/2/"
 SEGMENT = f"{PREFIX}segments/000001-000020.jsonl.gz"

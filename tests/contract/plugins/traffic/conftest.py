@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from slipway.hooks.inference_service import KServeHook
 
-from include.sandbox.host.images import build_image
+from slipway.hooks.inference_service import KServeHook
+from slipway_sandbox.host.images import build_image
 from tests.support.cluster.emulator import Emulator
 from tests.support.serving.clients import HOST
 from tests.support.serving.envoy import running_envoy

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+
 from slipway.hooks.grpc_live.server import LiveGrpcServer
 from slipway.hooks.ingress import IngressHook
 from slipway.registry.registry import ModelRegistry
@@ -18,12 +19,11 @@ from slipway.traffic.deployed import require_protocol_deployed
 from slipway.traffic.golden_replay import GoldenReplay, grpc_request
 from slipway.traffic.golden_requests.grpc_requests import output_of, unary_body
 from slipway.traffic.reconciler import observe_service
-
-from include.model_release.errors import ServerUnavailableError, UserError
-from include.model_release.rollout.next_action import FirstDeploy, Promote, ShowCandidate, StartCanary
-from include.model_release.rollout.servers.protocol import protocol_fields
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.errors import ServerUnavailableError, UserError
+from slipway_core.rollout.next_action import FirstDeploy, Promote, ShowCandidate, StartCanary
+from slipway_core.rollout.servers.protocol import protocol_fields
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.tensors import ModelSignature, TensorSpec
 from tests.support.serving.clients import ask_grpc, ask_http, grpc_client
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest

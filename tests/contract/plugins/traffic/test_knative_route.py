@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from slipway.traffic.reconciler import observe_service, reconcile
 
-from include.model_release.errors import TimedOutError
-from include.model_release.rollout.actions import PatchTraffic
-from include.model_release.rollout.next_action import (
+from slipway.traffic.reconciler import observe_service, reconcile
+from slipway_core.errors import TimedOutError
+from slipway_core.rollout.actions import PatchTraffic
+from slipway_core.rollout.next_action import (
     FirstDeploy,
     Goal,
     Patch,

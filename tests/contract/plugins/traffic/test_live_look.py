@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.live_server import LiveServerHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.live_look import LiveLook
-
-from include.model_release.errors import ServerUnavailableError
-from include.model_release.rollout.next_action import FirstDeploy, Promote, StartCanary
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.errors import ServerUnavailableError
+from slipway_core.rollout.next_action import FirstDeploy, Promote, StartCanary
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.serving.edited_server import BY_HAND, edit_configuration
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from kubernetes.client import CoreV1Api
-from slipway.hooks.http_route import HTTPRouteHook
 
-from include.model_release.errors import ClusterUnavailableError, TimedOutError
-from include.model_release.rollout.next_action import FirstDeploy, Promote, RollBack, StartCanary
-from include.model_release.rollout.reconciler import Reconciliation
-from include.model_release.rollout.replicas import read_deployments
-from include.model_release.rollout.standard_view import backend_name, predictor_name
-from include.sandbox.kserve.standard.pods import MISSING_PODS
+from slipway.hooks.http_route import HTTPRouteHook
+from slipway_core.errors import ClusterUnavailableError, TimedOutError
+from slipway_core.rollout.next_action import FirstDeploy, Promote, RollBack, StartCanary
+from slipway_core.rollout.reconciler import Reconciliation
+from slipway_core.rollout.replicas import read_deployments
+from slipway_core.rollout.standard_view import backend_name, predictor_name
+from slipway_sandbox.kserve.standard.pods import MISSING_PODS
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import NAME, NAMESPACE, ServingStack, manifest, reconcile

@@ -6,10 +6,10 @@ import asyncio
 from urllib.parse import urlsplit
 
 import pytest
-from slipway.traffic.reconciler import observe_service
 
-from include.model_release.errors import AlreadyReleasedError, ForeignChangeError, SpecError
-from include.model_release.rollout.next_action import (
+from slipway.traffic.reconciler import observe_service
+from slipway_core.errors import AlreadyReleasedError, ForeignChangeError, SpecError
+from slipway_core.rollout.next_action import (
     FirstDeploy,
     Observed,
     Promote,

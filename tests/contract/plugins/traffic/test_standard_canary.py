@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from slipway.traffic.reconciler import observe_service
 
-from include.model_release.errors import ForeignChangeError
-from include.model_release.rollout.next_action import (
+from slipway.traffic.reconciler import observe_service
+from slipway_core.errors import ForeignChangeError
+from slipway_core.rollout.next_action import (
     FirstDeploy,
     Patch,
     Promote,
@@ -19,8 +19,8 @@ from include.model_release.rollout.next_action import (
     Withdraw,
     next_action,
 )
-from include.model_release.rollout.preflight import ClusterConfig, preflight
-from include.model_release.rollout.standard_view import backend_name, predictor_name
+from slipway_core.rollout.preflight import ClusterConfig, preflight
+from slipway_core.rollout.standard_view import backend_name, predictor_name
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, BROKEN, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from starlette.routing import Route
+
 from slipway.web.answers import PROGRAMS
 from slipway.web.app import make_app
 from slipway.web.webhook import WEBHOOK_PATH
-from starlette.routing import Route
-
 from tests.support.web.airflow_site import AirflowSite
 
 # The one route that proves by itself who asks: by MLflow's signature.

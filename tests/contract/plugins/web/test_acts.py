@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+
 from slipway.web.acts.cross_site import make_token
 from slipway.web.acts.forms import BODY_LIMIT_BYTES
-
-from include.model_release.acts.requests import ADMIT_TASK_ID, STOP_REASON
+from slipway_core.acts.requests import ADMIT_TASK_ID, STOP_REASON
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.landings import land
 from tests.support.web.workflows import (

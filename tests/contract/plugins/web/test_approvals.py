@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
+from slipway.hooks.s3_store import ModelStoreHook
 from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.live_canary import LiveCanary

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.writer import ViewWriter
 from slipway.web.audit import reader as limits
 from slipway.web.audit.reader import Asked, AuditReader
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.operations.freezes import freeze, lifted, parse_freeze
-from include.model_release.read_model.documents import ModelDocument, Unreadable
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.operations.freezes import freeze, lifted, parse_freeze
+from slipway_core.read_model.documents import ModelDocument, Unreadable
 from tests.support.web.attempts import Attempt
 
 NOW = datetime.now(UTC).replace(microsecond=0)

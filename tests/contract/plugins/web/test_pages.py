@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.read_model.documents import ModelDocument
-from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.release_view import ReleaseView
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.read_model.documents import ModelDocument
+from slipway_core.read_model.live import LiveDocument
+from slipway_core.read_model.release_view import ReleaseView
 from tests.support.reports.html import parse_page
 from tests.support.store.connections import own_connection
 from tests.support.waiting import wait_until

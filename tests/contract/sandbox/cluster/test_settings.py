@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.cluster.settings import ClusterConfigError, load_settings
+from slipway_sandbox.cluster.settings import ClusterConfigError, load_settings
 from tests.support.cluster.emulator import ROOT, Emulator
 
 COMPLETE = {

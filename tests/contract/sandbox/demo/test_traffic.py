@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from include.digit_models.images import live_images
-from include.digit_models.training import train
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_config
-from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.sandbox.demo.counts import CandidateSpan, Traffic
-from include.sandbox.demo.traffic import TrafficClient, digit_requests
-from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.ports import free_port
-from include.sandbox.load.clients import Outcome, clients
-from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.routing import Backend, Ingress, Routing
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.build import build_config
+from slipway_core.triton_config.pbtxt import to_pbtxt
+from slipway_digit_models.images import live_images
+from slipway_digit_models.training import train
+from slipway_sandbox.demo.counts import CandidateSpan, Traffic
+from slipway_sandbox.demo.traffic import TrafficClient, digit_requests
+from slipway_sandbox.host.child_process import end_with_parent
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.load.clients import Outcome, clients
+from slipway_sandbox.services.router import Router, envoy_argv
+from slipway_sandbox.services.routing import Backend, Ingress, Routing
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.serving.triton_install import triton_install
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from include.sandbox.host.images import build_image, image_python
+from slipway_sandbox.host.images import build_image, image_python
 
 _LOOK = """
 import importlib, json, pathlib, sys

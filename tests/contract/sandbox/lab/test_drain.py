@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.live import leak
 from benchmarks.live.session import live_model
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.rollout.next_action import StartCanary
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

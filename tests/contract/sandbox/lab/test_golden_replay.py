@@ -13,16 +13,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from include.model_release.canary.recordings import replay as judged_again
-from include.model_release.publishing.manifest import FileEntry, Provenance
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
-from include.sandbox.lab.serving_stack import Lab
+from slipway_core.canary.recordings import replay as judged_again
+from slipway_core.publishing.manifest import FileEntry, Provenance
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
+from slipway_sandbox.lab.serving_stack import Lab
 
 if TYPE_CHECKING:
-    from slipway.release_run import ReleaseRun
-
     from benchmarks.live.canary import LabModel
+    from slipway.release_run import ReleaseRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -44,10 +43,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
     """A model with version 1 live, whose revisions have URLs of their own and whose users are away."""
     root = tmp_path_factory.mktemp("lab")
     with Lab(root) as lab, patch.dict(os.environ, lab.environment(root / "airflow")):
-        from slipway.traffic.reconciler import first_deploy
-
         from benchmarks.live.canary import LabModel
-        from include.model_release.rollout.next_action import FirstDeploy
+        from slipway.traffic.reconciler import first_deploy
+        from slipway_core.rollout.next_action import FirstDeploy
 
         made = LabModel(lab, parse_release_spec(RELEASE_FILE, "moody.yaml"))
         manifest = first_deploy(made.publish()).manifest
@@ -60,8 +58,7 @@ def golden_published(release_run: ReleaseRun) -> None:
     """What publishing leaves beside the repository: manifest and golden set, of the one row that the model takes."""
     from slipway.hooks.s3_store import ModelStoreHook
     from slipway.registry.registry import ModelRegistry, golden_key
-
-    from include.model_release.bucket_layout import repository_paths
+    from slipway_core.bucket_layout import repository_paths
 
     file = io.BytesIO()
     np.savez(file, x=np.ones(1, dtype=np.float32), label=np.zeros(1, dtype=np.int64))

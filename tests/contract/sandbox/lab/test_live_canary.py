@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from include.model_release.errors import SlipwayError
-from include.sandbox.load.answers import failed_elsewhere, harm_by
+from slipway_core.errors import SlipwayError
+from slipway_sandbox.load.answers import failed_elsewhere, harm_by
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -14,20 +14,19 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import StreamsUnreadError
-from include.model_release.publishing.manifest import FileEntry, Provenance
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.tensors import TensorSpec
-from include.sandbox.lab.models import publish_files, repository_files
-from include.sandbox.lab.serving_stack import Lab
-from include.sandbox.services.object_store import client
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import StreamsUnreadError
+from slipway_core.publishing.manifest import FileEntry, Provenance
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.tensors import TensorSpec
+from slipway_sandbox.lab.models import publish_files, repository_files
+from slipway_sandbox.lab.serving_stack import Lab
+from slipway_sandbox.services.object_store import client
 from tests.support.serving.stream_model import stream_model_files
 
 if TYPE_CHECKING:
-    from slipway.release_run import ReleaseRun
-
     from benchmarks.live.canary import LabModel
+    from slipway.release_run import ReleaseRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -52,10 +51,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
     """A decoupled model with version 1 live, whose revisions have URLs of their own."""
     root = tmp_path_factory.mktemp("lab")
     with Lab(root) as lab, patch.dict(os.environ, lab.environment(root / "airflow")):
-        from slipway.traffic.reconciler import first_deploy
-
         from benchmarks.live.canary import LabModel
-        from include.model_release.rollout.next_action import FirstDeploy
+        from slipway.traffic.reconciler import first_deploy
+        from slipway_core.rollout.next_action import FirstDeploy
 
         made = LabModel(lab, parse_release_spec(RELEASE_FILE, "moody.yaml"))
         manifest = first_deploy(published(made)).manifest

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.host.images import build_image
-from include.sandbox.kserve.controller import KServeSettings
-from include.sandbox.kserve.revisions import RunPolicy
-from include.sandbox.services.routing import Mirror
-from include.sandbox.services.triton import TritonPorts
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.kserve.controller import KServeSettings
+from slipway_sandbox.kserve.revisions import RunPolicy
+from slipway_sandbox.services.routing import Mirror
+from slipway_sandbox.services.triton import TritonPorts
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import HOST
 from tests.support.serving.envoy import Envoy, running_envoy
 from tests.support.serving.kserve_cluster import NAME, NAMESPACE, Cluster

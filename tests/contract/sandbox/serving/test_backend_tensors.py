@@ -14,9 +14,9 @@ import tritonclient.http as triton_http
 from onnx import TensorProto, helper, numpy_helper
 from tritonclient.utils import InferenceServerException
 
-from include.model_release.errors import LoadRefusedError
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.errors import LoadRefusedError
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 
 pytestmark = pytest.mark.timeout(600)
 

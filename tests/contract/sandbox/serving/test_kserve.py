@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
-from include.sandbox.kserve.controller import KServeSettings
-from include.sandbox.kserve.revisions import download_repository
-from include.sandbox.services.routing import Mirror
-from include.sandbox.services.triton import TritonPorts
+from slipway_core.errors import InputMissingError, SlipwayError, StoreUnavailableError
+from slipway_sandbox.kserve.controller import KServeSettings
+from slipway_sandbox.kserve.revisions import download_repository
+from slipway_sandbox.services.routing import Mirror
+from slipway_sandbox.services.triton import TritonPorts
 from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
 from tests.support.serving.kserve_cluster import FIRST, KIND, NAME, NAMESPACE, SECOND, THIRD, Cluster
 from tests.support.serving.models import table_model

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
-from include.model_release.spec.serving.serving import Serving
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_model_config
-from include.model_release.triton_config.canonical import canonical_config, config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
-from include.model_release.triton_config.warmup import make_warmup
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.spec.serving.serving import Serving
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.build import build_model_config
+from slipway_core.triton_config.canonical import canonical_config, config_sha256
+from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from slipway_core.triton_config.warmup import make_warmup
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)

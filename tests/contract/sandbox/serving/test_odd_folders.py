@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
-from include.model_release.errors import ServerUnavailableError
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.errors import ServerUnavailableError
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import write_repository
 from tests.support.waiting import wait_until
 
@@ -64,18 +64,18 @@ def test_a_model_loads_below_any_folder(install: TritonInstall, tmp_path: Path, 
 def test_a_program_that_becomes_the_server_hands_the_folders_on(
     install: TritonInstall, tmp_path: Path, program: str
 ) -> None:
-    """`python -m include.sandbox.services.triton`, and the `tritonserver` of an emulated pod, load below any folder."""
+    """`python -m slipway_sandbox.services.triton`, and the `tritonserver` of an emulated pod, load below any folder."""
     place = tmp_path / ODD
     place.mkdir()
     repository, ports = write_repository(place / "r"), TritonPorts.free()
     if program == "services.triton":
-        argv = [sys.executable, "-m", "include.sandbox.services.triton", "--venv", str(install.venv)]
+        argv = [sys.executable, "-m", "slipway_sandbox.services.triton", "--venv", str(install.venv)]
         argv += ["--install-root", str(place / "root"), "--repository", str(repository)]
         argv += ["--metrics-port", str(ports.metrics)]
     else:
         # The pod's image lies beside that of the server, and its program takes its own Python's place for that.
         start = f"import sys; sys.prefix = {str(install.venv.parent / 'smoke-test')!r}; "
-        start += "from include.sandbox.services.triton_program import main; main()"
+        start += "from slipway_sandbox.services.triton_program import main; main()"
         argv = [sys.executable, "-c", start, f"--model-repository={repository}", "--http-address=127.0.0.1"]
         argv += ["--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1", f"--metrics-port={ports.metrics}"]
     argv += ["--http-port", str(ports.http)] if "-m" in argv else [f"--http-port={ports.http}"]

@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+
 from slipway.hooks.ingress import Endpoint
 from slipway.metrics.streams_seen import FILTER, streams_counted
 from slipway.traffic.golden_requests.grpc_body import grpc_body
 from slipway.traffic.streams.generate_streams import GenerateStreams, generate_body
 from slipway.traffic.streams.grpc_streams import GrpcStreams
-
-from include.model_release.errors import ServerUnavailableError, SlipwayError
-from include.model_release.metrics.queries import QUERY_SETS
-from include.model_release.tensors import TensorSpec
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.router import Router, envoy_program
-from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.errors import ServerUnavailableError, SlipwayError
+from slipway_core.metrics.queries import QUERY_SETS
+from slipway_core.tensors import TensorSpec
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.router import Router, envoy_program
+from slipway_sandbox.services.routing import Backend, Ingress, Mirror, Routing
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, body_of, grpc_client
 from tests.support.serving.envoy import Envoy
 from tests.support.serving.models import table_model, write_repository

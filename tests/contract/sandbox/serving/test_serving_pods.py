@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.sandbox.load.open_streams import OpenStreams
-from include.sandbox.load.request_set import RequestSet
+from slipway_sandbox.load.open_streams import OpenStreams
+from slipway_sandbox.load.request_set import RequestSet
 from tests.support.serving.clients import HOST
 from tests.support.serving.kserve_cluster import FIRST, NAMESPACE, SECOND, Cluster
 from tests.support.serving.published import BETTER, GOOD

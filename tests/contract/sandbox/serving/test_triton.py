@@ -15,9 +15,9 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
-from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
+from slipway_core.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import table_model, write_repository
 from tests.support.waiting import wait_until
 
@@ -142,7 +142,7 @@ def test_busy_port_is_named(install: TritonInstall, repository: Path, server: Tr
 
 def test_missing_environment_is_named(tmp_path: Path) -> None:
     """Without the image's environment the error says how to build it."""
-    with pytest.raises(SlipwayError, match=r"python -m include\.sandbox\.host\.images triton"):
+    with pytest.raises(SlipwayError, match=r"python -m slipway_sandbox\.host\.images triton"):
         TritonInstall.prepare(tmp_path / "install", tmp_path / "no-venv")
 
 
@@ -164,7 +164,7 @@ def test_ends_with_its_parent(install: TritonInstall, repository: Path, tmp_path
     """The command becomes the server, which ends by itself when its parent is killed outright."""
     ports = TritonPorts.free()
     server = TritonServer(install, repository, ports)
-    command = [sys.executable, "-m", "include.sandbox.services.triton", "--repository", str(repository)]
+    command = [sys.executable, "-m", "slipway_sandbox.services.triton", "--repository", str(repository)]
     command += ["--venv", str(install.venv)]
     command += [f"--http-port={ports.http}", f"--grpc-port={ports.grpc}", f"--metrics-port={ports.metrics}"]
     program = (

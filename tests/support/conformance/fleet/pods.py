@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import requests
-from slipway.fleet.members import Member, Members
 
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway.fleet.members import Member, Members
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
 from tests.support.conformance.fleet.service import FleetService
 from tests.support.conformance.kubelet import Fate

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import requests
+
 from slipway.fleet.context import members_of
 from slipway.fleet.members import Members
-
-from include.model_release.fleet.fleet_file import FleetFile, ServiceMembers
+from slipway_core.fleet.fleet_file import FleetFile, ServiceMembers
 from tests.support.conformance.api import Object
 from tests.support.conformance.control_plane import ControlPlane
 from tests.support.conformance.manifests import FOLDER, objects_of

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from slipway.fleet import FleetOutcome
 from slipway.fleet.members import Member, Members
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.fleet.document import FleetDocument
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.fleet.document import FleetDocument
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.fleet.service import FleetService, ServiceUsers
 from tests.support.conformance.kubelet import is_ready
 from tests.support.fleet.servers import POLICY, TritonFleet

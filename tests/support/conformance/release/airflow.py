@@ -17,16 +17,16 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from include.sandbox import lifecycle
-from include.sandbox.cluster.settings import NodeSettings
-from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import (
+from slipway_sandbox import lifecycle
+from slipway_sandbox.cluster.settings import NodeSettings
+from slipway_sandbox.host.progress import Steps
+from slipway_sandbox.host.settings import (
     PROJECT_ROOT,
     SandboxSettings,
     object_store_environment,
 )
-from include.sandbox.host.supervise import Supervisor, start_supervisor
-from include.sandbox.services import airflow
+from slipway_sandbox.host.supervise import Supervisor, start_supervisor
+from slipway_sandbox.services import airflow
 
 MODEL, NAMESPACE = "digits", "models"
 _LIMIT_S = 240.0

@@ -16,16 +16,16 @@ from typing import Any
 
 from aiohttp import web
 
-from include.sandbox.cluster.admission.validation import Admission
-from include.sandbox.cluster.api.requests import flag, number
-from include.sandbox.cluster.errors import ApiError
-from include.sandbox.cluster.node.container_log import LogQuery, seconds_ago
-from include.sandbox.cluster.node.pod_logs import PodLogs
-from include.sandbox.cluster.node.pods import PodRunner
-from include.sandbox.cluster.resources import PODS, KubeObject, Resource
-from include.sandbox.cluster.settings import NodeSettings
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.cluster.admission.validation import Admission
+from slipway_sandbox.cluster.api.requests import flag, number
+from slipway_sandbox.cluster.errors import ApiError
+from slipway_sandbox.cluster.node.container_log import LogQuery, seconds_ago
+from slipway_sandbox.cluster.node.pod_logs import PodLogs
+from slipway_sandbox.cluster.node.pods import PodRunner
+from slipway_sandbox.cluster.resources import PODS, KubeObject, Resource
+from slipway_sandbox.cluster.settings import NodeSettings
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import MERGE_PATCH, Api, Object
 from tests.support.conformance.certificates import Certificates
 

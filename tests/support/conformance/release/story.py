@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.demo.counts import Traffic
-from include.sandbox.host.settings import SandboxSettings, object_store_environment
-from include.sandbox.kserve.revisions import download_repository
-from include.sandbox.services.router import Router
+from slipway_sandbox.demo.counts import Traffic
+from slipway_sandbox.host.settings import SandboxSettings, object_store_environment
+from slipway_sandbox.kserve.revisions import download_repository
+from slipway_sandbox.services.router import Router
 from tests.support.conformance.api import Object
 from tests.support.conformance.data_plane import EnvoyIngress, triton_pods
 from tests.support.conformance.real_cluster import RealCluster

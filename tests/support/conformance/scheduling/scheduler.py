@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import Api
 from tests.support.conformance.control_plane import ADMIN, ControlPlane
 from tests.support.conformance.processes import Processes

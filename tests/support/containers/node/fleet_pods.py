@@ -14,10 +14,10 @@ from pathlib import Path
 from signal import Signals
 
 import requests
-from slipway.fleet.members import Members
 
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway.fleet.members import Members
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
 from tests.support.conformance.fleet.service import FleetService
 from tests.support.containers.node.node_cluster import NodeCluster

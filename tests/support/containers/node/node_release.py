@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from airflow.sdk.exceptions import TaskDeferred
 
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.conformance.api import documents
 from tests.support.containers.node.node_cluster import NodeCluster
 from tests.support.pods.onnx_models import classifier
@@ -24,6 +24,7 @@ from tests.support.store.connections import CREDENTIALS
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
+
     from slipway.hooks.s3_store import ModelStoreHook
 
 NAMESPACE, SECRET = "models", "object-store"

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from contextlib import suppress
 
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.containers.node.enclosure import GATEWAY
 
 _CHUNK_BYTES = 65536

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Param, dag
+
 from slipway.operators.operations.announce import AnnounceReleaseOperator
 
 

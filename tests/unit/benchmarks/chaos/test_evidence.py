@@ -10,15 +10,15 @@ from benchmarks.chaos.evidence import GUARD, SLACK_S, Evidence, Outage, violatio
 from benchmarks.chaos.excuses import CLUSTER, ROUTER, Excuse
 from benchmarks.chaos.gates import Write
 from benchmarks.chaos.plan import DIALECTS, KINDS, Plan, draw
-from include.model_release.record.events import EventWriter
-from include.model_release.record.kinds import (
+from slipway_core.record.events import EventWriter
+from slipway_core.record.kinds import (
     ReleaseFinished,
     ReleaseStarted,
     RolledBack,
     StageStarted,
     WeightIntended,
 )
-from include.sandbox.load.answers import Answer
+from slipway_sandbox.load.answers import Answer
 
 STABLE, CANDIDATE = "s3://b/models/moody/1/repository", "s3://b/models/moody/2/repository"
 LEASE_S = 15.0

@@ -14,7 +14,7 @@ from benchmarks.fuzz.report import save, table
 from benchmarks.fuzz.target import Target, input_of
 from benchmarks.fuzz.targets import TARGETS
 from benchmarks.fuzz.worker import seeds_that_fail
-from include.model_release.errors import UserError
+from slipway_core.errors import UserError
 
 COUNT = 30
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from slipway.cli import desk, main
 
+from slipway.cli import desk, main
 from tests.support.airflow_api.fake_api import FakeApi, fake_api
 from tests.support.cli.calls import Call, Called
 from tests.support.cli.documents import NOW

@@ -6,12 +6,12 @@ import io
 from pathlib import Path
 
 import pytest
+
 from slipway.cli.beginning import asking
 from slipway.cli.beginning.asking import Wanted, choose
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.failures import CommandError
-
-from include.model_release.spec.release_file import load_release_spec
+from slipway_core.spec.release_file import load_release_spec
 from tests.support.cli.calls import Call
 from tests.support.cli.public_shapes import SHAPES
 

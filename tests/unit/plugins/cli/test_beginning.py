@@ -12,12 +12,12 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from slipway.cli.model_files.signature import read_signature
 
-from include.digit_models.training import train
-from include.model_release.gates.validation.golden_set import golden_from_arrays
-from include.model_release.gates.validation.npz import read_arrays
-from include.model_release.spec.release_file import load_release_spec
+from slipway.cli.model_files.signature import read_signature
+from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.spec.release_file import load_release_spec
+from slipway_digit_models.training import train
 from tests.support.cli.calls import Call
 from tests.support.pods.onnx_models import classifier, model_of, tensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from include.model_release.fleet.parity import ServerReport, parity_of
+from slipway_core.fleet.parity import ServerReport, parity_of
 from tests.support.cli.calls import Call
 from tests.support.cli.server import FakeSlipway
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import typer
+
 from slipway.cli.failures import EXIT_CODES, ExitCode
 from slipway.cli.main import make_app
-
-from include.model_release.acts.table import ACTS
+from slipway_core.acts.table import ACTS
 from tests.support.cli import reference
 from tests.support.cli.calls import Call
 
 ROOT = Path(__file__).parents[4]
 CLICK: Any = typer.main.get_command(make_app())
 COMMANDS: dict[str, Any] = CLICK.commands
-HEAVY = ("airflow", "airflow_client", "boto3", "numpy", "onnx", "include.model_release.read_model")
+HEAVY = ("airflow", "airflow_client", "boto3", "numpy", "onnx", "slipway_core.read_model")
 
 
 def test_the_page_lists_the_commands_as_they_are() -> None:
@@ -80,7 +80,7 @@ def test_completion_knows_the_commands() -> None:
 
 
 def in_python(program: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", **variables}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'include'}:{ROOT / 'plugins'}", **variables}
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
         env=environment,

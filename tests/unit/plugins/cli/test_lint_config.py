@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from slipway.cli.model_files import servable
 
-from include.pod_scripts.slipway_pod.conversion import onnx_source
-from include.pod_scripts.slipway_pod.models import onnx_locale
+from slipway.cli.model_files import servable
+from slipway_pod.conversion import onnx_source
+from slipway_pod.models import onnx_locale
 from tests.support.cli.calls import Call
 from tests.support.pods.onnx_models import model_of
 

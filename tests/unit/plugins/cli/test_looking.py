@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from include.model_release.read_model.documents import FindingLine, FreezeLine
+from slipway_core.read_model.documents import FindingLine, FreezeLine
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import NOW, OPEN, ago, document, line, live, refused_view, resting, view
 from tests.support.cli.server import FakeClock, FakeSlipway

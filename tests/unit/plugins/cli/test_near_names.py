@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from slipway.cli.commands.logs import WORKFLOWS
 
+from slipway.cli.commands.logs import WORKFLOWS
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import document, view
 from tests.support.cli.server import FakeSlipway

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.settings import Flags, Settings, load_settings, sandbox_file
-
-from include.sandbox.host.files import replace_file
-from include.sandbox.host.settings import SandboxSettings
-from include.sandbox.lifecycle import cli_configuration
+from slipway_sandbox.host.files import replace_file
+from slipway_sandbox.host.settings import SandboxSettings
+from slipway_sandbox.lifecycle import cli_configuration
 
 FILE = 'airflow_url = "https://one.example"\nuser = "ada"\npassword = "secret"\ntimeout_s = 5\n'
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from include.model_release.read_model.landed import Landed, LandedProblem, LandedVersion
-from include.model_release.read_model.waiting import WaitingRun
+from slipway_core.read_model.landed import Landed, LandedProblem, LandedVersion
+from slipway_core.read_model.waiting import WaitingRun
 from tests.support.airflow_api.fake_api import RUN
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import ago, document, resting, view

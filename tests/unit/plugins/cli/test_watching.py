@@ -7,12 +7,12 @@ import json
 
 import pytest
 from rich.console import Console
+
 from slipway.cli.desk import Desk
 from slipway.cli.output import Format, Printer
 from slipway.cli.settings import Flags
 from slipway.cli.watching import watch_model
-
-from include.model_release.errors import SlipwayError
+from slipway_core.errors import SlipwayError
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import document, line, live, view
 from tests.support.cli.server import FakeClock, FakeSlipway

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from slipway.fleet.context import FleetContext
 from slipway.operators.triton import fleet_release
 from slipway.operators.triton.fleet_release import ReleaseToFleetOperator
-
-from include.model_release.errors import ServerUnavailableError, TransientError
-from include.model_release.fleet.outcome import FleetOutcome, ServerResult
+from slipway_core.errors import ServerUnavailableError, TransientError
+from slipway_core.fleet.outcome import FleetOutcome, ServerResult
 
 LIMIT_S = 20.0
 

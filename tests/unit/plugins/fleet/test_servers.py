@@ -9,15 +9,15 @@ from typing import cast
 
 import numpy as np
 import pytest
+
 from slipway.fleet import servers
 from slipway.fleet.members import Member, StaticMembers, server_at
 from slipway.fleet.server import Facts, FleetServer
 from slipway.fleet.servers import FleetServers
-
-from include.model_release.errors import TimedOutError
-from include.model_release.fleet.golden import GoldenRequest
-from include.model_release.fleet.policy import FleetPolicy
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.errors import TimedOutError
+from slipway_core.fleet.golden import GoldenRequest
+from slipway_core.fleet.policy import FleetPolicy
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 
 
 class Hanging(StaticMembers):

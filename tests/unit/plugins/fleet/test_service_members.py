@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from slipway.fleet import service_members
 from slipway.fleet.service_members import ServicePods, endpoints_of
-
-from include.model_release.errors import ClusterUnavailableError, TimedOutError, UserError
-from include.model_release.fleet.fleet_file import FENCE_LABEL, ServiceMembers
+from slipway_core.errors import ClusterUnavailableError, TimedOutError, UserError
+from slipway_core.fleet.fleet_file import FENCE_LABEL, ServiceMembers
 from tests.support.triton_hook.servers import typed_connection
 
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from airflow.sdk import Connection
+
 from slipway.hooks.connection_fields import base_url, bracketed, extra_of, whole_url
 
 EXTRA = {"ssl": True, "headers": {"X-Team": "models"}}

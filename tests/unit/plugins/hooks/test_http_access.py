@@ -20,10 +20,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
 from slipway.hooks import http_access
 from slipway.hooks.http_access import HttpAccess, within
-
-from include.model_release.errors import MetricsUnavailableError, SlipwayError, UserError
+from slipway_core.errors import MetricsUnavailableError, SlipwayError, UserError
 from tests.support.plugins.http_double import Answer, Asked, MetricsServer, metrics_server
 
 SECRET = "a-very-secret-word"

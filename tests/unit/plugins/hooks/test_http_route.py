@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 import pytest
+
 from slipway.hooks import http_route
 from slipway.hooks.http_route import HTTPRouteHook
-
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.candidate_route import is_own, route_name
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.candidate_route import is_own, route_name
 
 OWN = {
     "metadata": {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from slipway.hooks.ingress import Endpoint, IngressHook
 
-from include.model_release.errors import UserError
+from slipway.hooks.ingress import Endpoint, IngressHook
+from slipway_core.errors import UserError
 
 URL = "http://latest-digits-predictor.models.example.com:8080"
 

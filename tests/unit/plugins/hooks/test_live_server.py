@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from slipway.hooks.ingress import Endpoint
 from slipway.hooks.live_server import LiveServerHook
-
-from include.model_release.errors import ServerUnavailableError
+from slipway_core.errors import ServerUnavailableError
 from tests.support.plugins.http_double import Answer, metrics_server
 
 LIMIT_S = 0.5

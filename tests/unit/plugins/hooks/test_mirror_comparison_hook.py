@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from slipway.hooks.mirror_comparison import Listening, MirrorComparisonHook
 
-from include.model_release.errors import UserError
+from slipway.hooks.mirror_comparison import Listening, MirrorComparisonHook
+from slipway_core.errors import UserError
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, **connection: Any) -> None:

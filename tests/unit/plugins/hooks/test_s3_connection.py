@@ -8,6 +8,7 @@ from pathlib import Path
 
 import botocore.loaders
 import pytest
+
 from slipway.hooks import s3_connection
 from slipway.hooks.s3_connection import S3Connection, read_descriptions_ahead
 

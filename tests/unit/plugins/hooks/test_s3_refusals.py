@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError, EndpointConnectionError
-from slipway.hooks.s3_errors import translated
 
-from include.model_release.errors import StoreUnavailableError
+from slipway.hooks.s3_errors import translated
+from slipway_core.errors import StoreUnavailableError
 
 DENIED = (
     "User: arn:aws:sts::1:assumed-role/x is not authorized to perform: kms:Decrypt on resource: arn:aws:kms"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient, Configuration
-from slipway.hooks.inference_service import KServeHook
 
-from include.kubernetes_objects.asking import asking_again
-from include.kubernetes_objects.client import KubernetesObjects
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.pods.drain import ServingPod
+from slipway.hooks.inference_service import KServeHook
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.pods.drain import ServingPod
+from slipway_kubernetes.asking import asking_again
+from slipway_kubernetes.client import KubernetesObjects
 from tests.support.conformance.rights import documented_rules
 from tests.support.http_server import QuietHandler, http_server
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls, http_transport
-
-from include.model_release.errors import ServerUnavailableError
-from include.sandbox.host.ports import LOOPBACK
+from slipway_core.errors import ServerUnavailableError
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.http_server import QuietHandler, http_server
 
 Answers = list[tuple[int, bytes]]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Connection
+
 from slipway.hooks.triton_client.settings import ConnectionExtra, TritonSettings, settings_of
 from slipway.provider_info import get_provider_info
-
-from include.model_release.errors import UserError
+from slipway_core.errors import UserError
 
 
 def settings(

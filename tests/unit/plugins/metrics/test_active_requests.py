@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from slipway.metrics.active_requests import open_requests_of
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.rollout.pods.drain import OpenRequests
+from slipway.metrics.active_requests import open_requests_of
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.rollout.pods.drain import OpenRequests
 
 REVISION = "digits-predictor-00002"
 

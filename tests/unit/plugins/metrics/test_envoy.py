@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from slipway.metrics.envoy import EnvoyMetricsHook, counters_by_revision
 
-from include.model_release.errors import MetricsUnavailableError, UserError
-from include.model_release.metrics.samples import reading_delta
+from slipway.metrics.envoy import EnvoyMetricsHook, counters_by_revision
+from slipway_core.errors import MetricsUnavailableError, UserError
+from slipway_core.metrics.samples import reading_delta
 from tests.support.plugins.http_double import Answer, MetricsServer, metrics_server
 
 TEXT = """\

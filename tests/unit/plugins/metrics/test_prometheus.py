@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slipway.metrics.prometheus import PrometheusMetricsHook
 from slipway.metrics.prometheus_series import RawSeries, RevisionData
-
-from include.model_release.errors import MetricsUnavailableError, UserError
-from include.model_release.metrics.queries import QuerySet
-from include.model_release.metrics.samples import Counters, Reading
+from slipway_core.errors import MetricsUnavailableError, UserError
+from slipway_core.metrics.queries import QuerySet
+from slipway_core.metrics.samples import Counters, Reading
 from tests.support.plugins.http_double import Answer, Asked, metrics_server
 from tests.support.plugins.prometheus_double import NOW, Connect, Prometheus, connected, series
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.queries import QUERY_SETS, QuerySet
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.queries import QUERY_SETS, QuerySet
 from tests.support.plugins.prometheus_double import Connect, Prometheus, connected, series
 
 OWN = QuerySet(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.queries import QuerySet
-from include.model_release.metrics.samples import Sample, reading_delta
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.queries import QuerySet
+from slipway_core.metrics.samples import Sample, reading_delta
 from tests.support.plugins.prometheus_double import Connect, Prometheus, connected, series
 
 QUERIES = QuerySet(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.queries import QuerySet
-from include.model_release.metrics.samples import Counters, Reading, Sample, SeriesReading, reading_delta
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.queries import QuerySet
+from slipway_core.metrics.samples import Counters, Reading, Sample, SeriesReading, reading_delta
 from tests.support.plugins.prometheus_double import NOW, Connect, Prometheus, connected, series
 
 QUERIES = QuerySet(

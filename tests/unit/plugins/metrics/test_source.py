@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from slipway.metrics.envoy import EnvoyMetricsHook
 from slipway.metrics.prometheus import PrometheusMetricsHook
 from slipway.metrics.source import MetricsSource, metrics_source
-
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.spec.release_file import parse_release_spec
 
 _MINIMAL = "model: digits\nsource: {}\n"
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from slipway.metrics.streams_seen import streams_counted
 
 PAGE = """\

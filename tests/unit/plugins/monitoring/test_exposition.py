@@ -6,10 +6,10 @@ from pathlib import Path
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
-from slipway.monitoring.exposition import exposed, write_textfile
 
-from include.model_release.monitoring.families import FAMILIES
-from include.model_release.monitoring.samples import samples
+from slipway.monitoring.exposition import exposed, write_textfile
+from slipway_core.monitoring.families import FAMILIES
+from slipway_core.monitoring.samples import samples
 from tests.support.monitoring.seen import every_metric
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"

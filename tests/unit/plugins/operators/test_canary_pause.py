@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 
 from slipway.release_run import ReleaseRun
-
 from tests.support.canary.doubles import (
     CANDIDATE_URI,
     LeaseDouble,

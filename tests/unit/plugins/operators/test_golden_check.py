@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from slipway.hooks.live_server import Reply
 from slipway.operators.revalidation import golden_check
 from slipway.operators.revalidation.golden_asking import ask_each
-
-from include.model_release.gates.validation.answers import KeptAnswers
-from include.model_release.gates.validation.golden_set import golden_from_arrays
-from include.model_release.operations.revalidation.report import passed
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.gates.validation.answers import KeptAnswers
+from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.operations.revalidation.report import passed
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 ROWS, CLASSES = 12, 3
 SPEC = parse_release_spec(

@@ -15,16 +15,16 @@ from kubernetes.client import (
     V1Pod,
     V1PodStatus,
 )
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.errors import SpecError
-from include.model_release.spec.pods.names import is_subdomain
-from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
-from include.sandbox.cluster.admission.pod_security import violations
+from slipway_core.errors import SpecError
+from slipway_core.spec.pods.names import is_subdomain
+from slipway_core.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
+from slipway_sandbox.cluster.admission.pod_security import violations
 
 if TYPE_CHECKING:
     from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator

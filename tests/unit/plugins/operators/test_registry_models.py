@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.failures import SET_ASIDE_KEY
 from slipway.operators.registry.sync import ListRegistryModelsOperator
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from slipway.operators.staging import StagedModel, Staging
 
-from include.model_release.errors import UserError
+from slipway.operators.staging import StagedModel, Staging
+from slipway_core.errors import UserError
 
 STAGING = Staging(
     candidate=StagedModel(name="digits-candidate", version=3, config={}),

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, ApiException
 from kubernetes.client import models as k8s
+
 from slipway.pods.failures import PodLimits, refused_or_away, silent_end
 from slipway.pods.starting import NOT_PULLED
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     ClusterUnavailableError,
     PodStartError,
     SlipwayError,

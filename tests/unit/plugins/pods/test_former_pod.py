@@ -11,11 +11,11 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.sdk import Context
 from kubernetes.client import ApiException
 from kubernetes.client import models as k8s
+
 from slipway.pods import former_pod
 from slipway.pods.execution import _PodOperator
 from slipway.pods.former_pod import await_gone
-
-from include.model_release.errors import PodStartError
+from slipway_core.errors import PodStartError
 
 NAME = "convert-ranker-1-ab"
 CONTEXT = cast(Context, {})

@@ -10,6 +10,7 @@ import pytest
 from airflow.providers.cncf.kubernetes.triggers.pod import KubernetesPodTrigger
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodLaunchTimeoutException
 from kubernetes.client import models as k8s
+
 from slipway.pods.starting import (
     NODE_LIMIT_S,
     PULL_LIMIT_S,
@@ -22,7 +23,6 @@ from slipway.pods.starting import (
     plain,
 )
 from slipway.pods.trigger import ReleasePodTrigger
-
 from tests.support.rollout.pod_statuses import UNSCHEDULABLE, container
 
 ON_A_NODE = {"type": "PodScheduled", "status": "True"}

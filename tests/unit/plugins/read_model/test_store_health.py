@@ -6,10 +6,10 @@ import threading
 import time
 
 import pytest
+
 from slipway.read_model.answers import GREATEST_AGE_S, Answers, Known, Patience
 from slipway.read_model.store_health import StoreHealth
-
-from include.model_release.errors import SlipwayError, StoreUnavailableError
+from slipway_core.errors import SlipwayError, StoreUnavailableError
 from tests.support.waiting import wait_until
 
 

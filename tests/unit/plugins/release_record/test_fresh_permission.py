@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_record import fresh_permission
 from slipway.release_record.fresh_permission import both, require_fresh
 from slipway.traffic.reconciler import reconcile_async
-
-from include.model_release.errors import TimedOutError
-from include.model_release.rollout.next_action import StartCanary
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.errors import TimedOutError
+from slipway_core.rollout.next_action import StartCanary
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, STABLE_URI, ServiceDouble
 from tests.support.waiting import until
 

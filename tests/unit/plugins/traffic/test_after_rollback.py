@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pytest
+
 from slipway.traffic import after_rollback
 from slipway.traffic.after_rollback import NO_DATA, AfterRollback, RequestsAfter
-
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics.samples import Counters, Reading
+from slipway_core.errors import MetricsUnavailableError
+from slipway_core.metrics.samples import Counters, Reading
 
 CANDIDATE = "digits-predictor-00002"
 

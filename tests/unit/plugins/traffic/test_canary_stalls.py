@@ -7,11 +7,11 @@ import threading
 from dataclasses import replace
 
 import pytest
+
 from slipway.release_run import ReleaseRun
 from slipway.traffic import shield
 from slipway.traffic.checkpoint import WatchState
-
-from include.model_release.spec.rollout.plan import Exposure
+from slipway_core.spec.rollout.plan import Exposure
 from tests.support.canary.doubles import (
     CANDIDATE_URI,
     JournalDouble,

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from slipway.release_run import ReleaseRun
 
-from include.model_release.errors import CanaryRefusedError
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway.release_run import ReleaseRun
+from slipway_core.errors import CanaryRefusedError
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI
 from tests.support.plugins.watching import HEALTHY, Live, LiveObjectDouble, watch
 from tests.support.rollout.pod_statuses import UNSCHEDULABLE, container, crashed, pod

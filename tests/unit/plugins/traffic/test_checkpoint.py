@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from slipway.metrics.prometheus_series import parse_answer
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, WatchOwner, WatchState
-
-from include.model_release.bucket_layout import watch_journal_key
-from include.model_release.errors import MetricsUnavailableError, UserError
-from include.model_release.json_source import parse_json
-from include.model_release.metrics.samples import Counters, Reading
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import (
+from slipway_core.bucket_layout import watch_journal_key
+from slipway_core.errors import MetricsUnavailableError, UserError
+from slipway_core.json_source import parse_json
+from slipway_core.metrics.samples import Counters, Reading
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import (
     Approved,
     EventData,
     Promoted,

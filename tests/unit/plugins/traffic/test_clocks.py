@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
+
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.metrics.envoy import EnvoyMetricsHook
@@ -17,12 +18,11 @@ from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import reconcile
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.window_reader import WindowReader
-
-from include.model_release.errors import TimedOutError
-from include.model_release.metrics.samples import Counters, Reading, SeriesReading, Window
-from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.next_action import StartCanary
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.errors import TimedOutError
+from slipway_core.metrics.samples import Counters, Reading, SeriesReading, Window
+from slipway_core.rollout.lease import Lease
+from slipway_core.rollout.next_action import StartCanary
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, LeaseDouble, ServiceDouble
 from tests.support.plugins.watching import HEALTHY, LONG, Live, told, watch
 from tests.support.waiting import until

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from slipway.traffic import drain as drain_module
 from slipway.traffic.drain import CandidateDrain
-
-from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.pods import drain as rules
-from include.model_release.rollout.pods.drain import OpenRequests, ServingPod
+from slipway_core.errors import ClusterUnavailableError, MetricsUnavailableError
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.pods import drain as rules
+from slipway_core.rollout.pods.drain import OpenRequests, ServingPod
 
 BAD, GOOD, URI = "m-predictor-00002", "m-predictor-00001", "s3://b/3"
 BAD_POD, GOOD_POD = ServingPod("bad", "u-bad", BAD, URI), ServingPod("good", "u-good", GOOD)

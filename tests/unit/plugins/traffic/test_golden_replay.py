@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 from aiohttp import web
+
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 from slipway.traffic.golden_replay import LATENCY_BOUNDS_MS, GoldenReplay, load_requests
-
-from include.model_release.errors import StoreUnavailableError, UserError
-from include.model_release.metrics.samples import Window
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
-from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway_core.errors import StoreUnavailableError, UserError
+from slipway_core.metrics.samples import Window
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.spec.rollout.golden_replay import GoldenReplaySettings
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.triton_config.pbtxt import from_pbtxt
 
 STABLE, CANDIDATE = "http://prev-digits.example", "http://latest-digits.example"
 Answer = Callable[[str], Awaitable[web.Response]]

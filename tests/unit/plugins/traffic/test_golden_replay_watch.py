@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from slipway.release_run import ReleaseRun
 from slipway.traffic import step_watcher
 from slipway.traffic.step_watcher import StepWatch
-
-from include.model_release.metrics.samples import Reading
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.metrics.samples import Reading
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import (
     CANDIDATE_URI,
     JournalDouble,

@@ -7,9 +7,9 @@ import threading
 import time
 
 import pytest
+
 from slipway.read_model import live_writer
 from slipway.release_run import ReleaseRun
-
 from tests.support.canary.doubles import CANDIDATE_URI
 from tests.support.plugins.watching import FAILING, HEALTHY, LONG, LiveObjectDouble, judged, kinds, watch
 from tests.support.plugins.watching import Live as LiveModel

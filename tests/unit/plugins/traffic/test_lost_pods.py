@@ -9,8 +9,7 @@ from typing import Any
 
 from slipway.release_run import ReleaseRun
 from slipway.traffic.step_watcher import StepWatch
-
-from include.model_release.rollout.pods.disruption import PodState
+from slipway_core.rollout.pods.disruption import PodState
 from tests.support.canary.doubles import CANDIDATE_URI, ServiceDouble
 from tests.support.plugins.watching import FAILING, HEALTHY, Live, judged, told, watch
 from tests.support.waiting import until

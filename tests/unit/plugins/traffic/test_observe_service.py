@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
+
 from slipway.hooks.inference_service import KServeHook
 from slipway.traffic.reconciler import observe_service, reconcile
-
-from include.model_release.errors import ClusterUnavailableError, TimedOutError
-from include.model_release.rollout.next_action import RollBack
-from include.sandbox.lab.simulation.knative_model import live_model
+from slipway_core.errors import ClusterUnavailableError, TimedOutError
+from slipway_core.rollout.next_action import RollBack
+from slipway_sandbox.lab.simulation.knative_model import live_model
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.rollout.pod_statuses import crashed, pod
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+
 from slipway.hooks.inference_service import KServeHook
 from slipway.traffic import reconciler
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import TimedOutError
-from include.model_release.rollout import reconciler as rules
-from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
-from include.model_release.rollout.reconciler import Reconciliation
-from include.sandbox.lab.simulation.edits import V2, V3
-from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
+from slipway_core.errors import TimedOutError
+from slipway_core.rollout import reconciler as rules
+from slipway_core.rollout.next_action import RollBack, StartCanary, next_action
+from slipway_core.rollout.reconciler import Reconciliation
+from slipway_sandbox.lab.simulation.edits import V2, V3
+from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live
 from tests.support.rollout.standard_steps import given_users, patched
 
 

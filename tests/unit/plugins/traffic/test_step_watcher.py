@@ -7,16 +7,16 @@ import logging
 from dataclasses import replace
 
 import pytest
+
 from slipway.release_run import ReleaseRun
 from slipway.traffic import step_watcher
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     AlreadyReleasedError,
     CanaryRefusedError,
     ForeignChangeError,
     TimedOutError,
 )
-from include.model_release.spec.rollout.plan import Exposure, RolloutStep
+from slipway_core.spec.rollout.plan import Exposure, RolloutStep
 from tests.support.canary.doubles import (
     CANDIDATE_URI,
     STABLE_URI,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from slipway.release_run import ReleaseRun
 
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway.release_run import ReleaseRun
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, StreamsDouble
 from tests.support.plugins.watching import HEALTHY, PLAN, has_no_data, judged, kinds, told, watch
 from tests.support.waiting import until

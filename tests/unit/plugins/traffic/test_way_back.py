@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from slipway.traffic.way_back import WayBack
 
-from include.model_release.rollout.next_action import Done, Patch, RollBack, Withdraw, next_action
-from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.reconciler import Reconciliation
-from include.sandbox.lab.simulation.cluster_model import ClusterModel
-from include.sandbox.lab.simulation.edits import V2, V3
+from slipway.traffic.way_back import WayBack
+from slipway_core.rollout.next_action import Done, Patch, RollBack, Withdraw, next_action
+from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.reconciler import Reconciliation
+from slipway_sandbox.lab.simulation.cluster_model import ClusterModel
+from slipway_sandbox.lab.simulation.edits import V2, V3
 from tests.support.rollout import knative_steps, standard_steps
 
 GOAL = RollBack(V2, V3)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway.tuning.search import SettingSearch, Wanted
 from slipway.tuning.suggestions import is_hopeless, next_setting
-
-from include.model_release.errors import BenchmarkRefusedError, LoadRefusedError, TimedOutError
-from include.model_release.tuning.settings import Setting
-from include.model_release.tuning.trials import Point, Trial, TuningPlan
+from slipway_core.errors import BenchmarkRefusedError, LoadRefusedError, TimedOutError
+from slipway_core.tuning.settings import Setting
+from slipway_core.tuning.trials import Point, Trial, TuningPlan
 from tests.support.tuning.plans import make_plan, point, trial
 
 SEARCH = {"max_queue_delays_us": [0, 500, 5000], "preferred_batch_sizes": [[], [8]], "instances": [1, 2]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+
 from slipway.web import deployment_warnings
 from slipway.web.deployment_warnings import PAUSED, told
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+
 from slipway.fleet.context import FleetContext
 from slipway.web import fleets
 from slipway.web.access import may_read
 from slipway.web.app import make_app
 from slipway.web.sources import sources
-
-from include.model_release.fleet.parity import Parity, ServerReport, parity_of
+from slipway_core.fleet.parity import Parity, ServerReport, parity_of
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway.web.run_requests.middleware import Message, Receive, RunRequests, Scope, Send
 from slipway.web.run_requests.notes import NoteKeeper
 

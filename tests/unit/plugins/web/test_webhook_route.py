@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+
 from slipway.web import webhook as routes
 from slipway.web.app import make_app
 from slipway.web.webhook import WEBHOOK_PATH
-
-from include.model_release.operations.registry_webhook import BODY_LIMIT_BYTES
+from slipway_core.operations.registry_webhook import BODY_LIMIT_BYTES
 from tests.support.registry.webhooks import DELIVERY, SECRET, body_of, signed
 
 BODY = body_of()

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import benchmark_genai_perf
-import benchmark_perf_analyzer
 import pytest
 
+import benchmark_genai_perf
+import benchmark_perf_analyzer
 from slipway_pod.benchmark import hanging_rounds
 from slipway_pod.benchmark.figures import Load
 from slipway_pod.benchmark.hanging_rounds import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.gates.benchmark.result import BenchmarkResult
+from slipway_core.gates.benchmark.result import BenchmarkResult
 from slipway_pod.benchmark import aiperf_files, genai_perf_files
 from slipway_pod.benchmark.figures import Quantiles, RoundFigures
 from slipway_pod.benchmark.perf_analyzer_files import figures_of_spans, read_spans

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from benchmark_perf_analyzer import write_requests
 
+from benchmark_perf_analyzer import write_requests
 from slipway_pod.models.rows import GoldenRows
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.model_release.triton_config.ragged import batch_tensors_arguments, is_asked_row_by_row
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_core.triton_config.ragged import batch_tensors_arguments, is_asked_row_by_row
 from slipway_pod.models.batch_tensors import BatchTensors, Made, batch_tensors
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Tensor

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import convert_onnx
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from include.model_release.gates.parity import parse_parity
-from include.model_release.spec.conversion.parity import ParityRules
+import convert_onnx
+from slipway_core.gates.parity import parse_parity
+from slipway_core.spec.conversion.parity import ParityRules
 from slipway_pod.errors import PodError
 from slipway_pod.parity.outputs import compare_output, require_parity
 from slipway_pod.parity.rules import Rule, rule_for

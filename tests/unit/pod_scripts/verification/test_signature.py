@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
-from slipway.registry import envelope as registry_side
 
-from include.model_release.publishing import signed_statement
+from slipway.registry import envelope as registry_side
+from slipway_core.publishing import signed_statement
 from slipway_pod.errors import PodError
 from slipway_pod.verification import signature as pod_side
 

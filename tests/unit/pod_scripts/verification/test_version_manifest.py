@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.errors import UserError
-from include.model_release.publishing.manifest import SIGNATURE_FILE, FileEntry, Manifest
-from include.model_release.publishing.manifest_identity import require_identity, signed_sha256
+from slipway_core.errors import UserError
+from slipway_core.publishing.manifest import SIGNATURE_FILE, FileEntry, Manifest
+from slipway_core.publishing.manifest_identity import require_identity, signed_sha256
 from slipway_pod.errors import PodError
 from slipway_pod.verification.version_manifest import Version, parse_manifest, parse_source
 from tests.support.store.manifests import DOCUMENT, ENTRY, HOSTILE, OWN, make_manifest
@@ -45,7 +45,7 @@ FIELDS = st.dictionaries(st.sampled_from(["files", "model"]), st.integers() | st
 
 
 def is_accepted_there(document: bytes) -> bool:
-    """The verdict of `include/model_release`."""
+    """The verdict of `include/slipway_core`."""
     try:
         require_identity(Manifest.from_bytes(document), "digits", 2)
     except UserError:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record.events import Event, EventWriter
-from include.model_release.record.fold import fold
-from include.model_release.record.kinds import (
+from slipway_core.record.events import Event, EventWriter
+from slipway_core.record.fold import fold
+from slipway_core.record.kinds import (
     Promoted,
     ReleaseFinished,
     ReleaseStarted,
@@ -22,10 +22,10 @@ from include.model_release.record.kinds import (
     WeightIntended,
     WeightObserved,
 )
-from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.demo.chapters import CHAPTERS, ChapterResult
-from include.sandbox.demo.counts import Snapshot, Traffic
-from include.sandbox.load.answers import Answer
+from slipway_sandbox.demo.airflow_client import DagRun
+from slipway_sandbox.demo.chapters import CHAPTERS, ChapterResult
+from slipway_sandbox.demo.counts import Snapshot, Traffic
+from slipway_sandbox.load.answers import Answer
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
 """Chapters begin a hundred seconds apart, from here on."""

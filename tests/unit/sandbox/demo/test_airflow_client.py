@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from include.airflow_api.errors import SignInRefusedError
-from include.model_release.errors import ServerUnavailableError, TimedOutError, UserError
-from include.sandbox.demo.airflow_client import AirflowClient
+from slipway_airflow_api.errors import SignInRefusedError
+from slipway_core.errors import ServerUnavailableError, TimedOutError, UserError
+from slipway_sandbox.demo.airflow_client import AirflowClient
 from tests.support.airflow_api.fake_api import RUN, TASK_INSTANCE, FakeApi, fake_api
 
 DAG = {

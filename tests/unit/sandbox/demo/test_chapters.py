@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record.fold import fold
-from include.sandbox.demo.chapters import (
+from slipway_core.record.fold import fold
+from slipway_sandbox.demo.chapters import (
     ChapterResult,
     answering_at_the_end,
     candidate_spans,
     failed_on_stable,
     problems,
 )
-from include.sandbox.demo.counts import Snapshot, Traffic
+from slipway_sandbox.demo.counts import Snapshot, Traffic
 
 
 def test_a_story_that_went_well_has_no_problems(

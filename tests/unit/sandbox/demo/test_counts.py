@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.sandbox.demo.counts import CandidateSpan, Snapshot, Traffic, count
-from include.sandbox.load.answers import Answer
+from slipway_sandbox.demo.counts import CandidateSpan, Snapshot, Traffic, count
+from slipway_sandbox.load.answers import Answer
 
 VERSIONS = {"digits-predictor-00001": "1", "digits-predictor-00002": "2"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from include.digit_models.images import (
+from slipway_digit_models.images import (
     BRIGHT_SHARE,
     BRIGHTEST,
     BRIGHTEST_LIVE,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from include.sandbox.demo.counts import Snapshot
-from include.sandbox.demo.steady_traffic import told
+from slipway_sandbox.demo.counts import Snapshot
+from slipway_sandbox.demo.steady_traffic import told
 
 
 def test_the_line_says_which_version_answered() -> None:

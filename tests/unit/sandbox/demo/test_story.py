@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from include.model_release.errors import ServerUnavailableError, TimedOutError
-from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.events import Event
-from include.model_release.spec.run_overrides import RELEASE_PARAMETERS
-from include.sandbox.demo.airflow_client import AirflowClient, DagRun
-from include.sandbox.demo.chapters import CHAPTERS
-from include.sandbox.demo.counts import Traffic
-from include.sandbox.demo.narrator import Narrator, in_words
-from include.sandbox.demo.records import Records
-from include.sandbox.demo.story import Story
-from include.sandbox.demo.traffic import TrafficClient
+from slipway_core.errors import ServerUnavailableError, TimedOutError
+from slipway_core.record.arrivals import run_id_for
+from slipway_core.record.events import Event
+from slipway_core.spec.run_overrides import RELEASE_PARAMETERS
+from slipway_sandbox.demo.airflow_client import AirflowClient, DagRun
+from slipway_sandbox.demo.chapters import CHAPTERS
+from slipway_sandbox.demo.counts import Traffic
+from slipway_sandbox.demo.narrator import Narrator, in_words
+from slipway_sandbox.demo.records import Records
+from slipway_sandbox.demo.story import Story
+from slipway_sandbox.demo.traffic import TrafficClient
 
 
 class FakeStore:
@@ -163,7 +163,7 @@ def test_an_event_that_starts_nothing_ends_the_story(
         type(chapter)(chapter.version, chapter.title, chapter.started_by, chapter.outcome, limit_s=0.05)
         for chapter in CHAPTERS
     )
-    monkeypatch.setattr("include.sandbox.demo.story.CHAPTERS", impatient)
+    monkeypatch.setattr("slipway_sandbox.demo.story.CHAPTERS", impatient)
     airflow.intake_works = False
     story = story_of(airflow, good_traffic)
     story.tell()
@@ -176,7 +176,7 @@ def test_a_run_that_does_not_end_is_named(
     """The error names version, run and what was seen last."""
     first = CHAPTERS[0]
     impatient = (type(first)(first.version, first.title, first.started_by, first.outcome, limit_s=0),)
-    monkeypatch.setattr("include.sandbox.demo.story.CHAPTERS", impatient)
+    monkeypatch.setattr("slipway_sandbox.demo.story.CHAPTERS", impatient)
     with pytest.raises(TimedOutError, match=r"version 1 did not end.*manual-1"):
         story_of(airflow, good_traffic).tell()
 

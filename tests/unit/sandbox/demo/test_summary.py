@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from include.sandbox.demo.chapters import ChapterResult
-from include.sandbox.demo.counts import Traffic
-from include.sandbox.demo.summary import print_summary, report, timeline, write_report
+from slipway_sandbox.demo.chapters import ChapterResult
+from slipway_sandbox.demo.counts import Traffic
+from slipway_sandbox.demo.summary import print_summary, report, timeline, write_report
 
 
 def printed(results: list[ChapterResult], traffic: Traffic, *, terminal: bool) -> str:
@@ -105,7 +105,7 @@ def test_the_timeline_has_a_line_a_version_and_columns_of_equal_time(
 
 def test_a_small_share_is_seen_in_the_timeline(build: Any) -> None:
     """One answer in a hundred is drawn, since that is what a canary is about."""
-    from include.sandbox.demo.counts import Snapshot
+    from slipway_sandbox.demo.counts import Snapshot
 
     snapshots = [
         Snapshot(0.0, 0, 0, 0, {}, {"1": 0, "2": 0}, {}),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host import bootstrap
+from slipway_sandbox.host import bootstrap
 
 
 @pytest.fixture

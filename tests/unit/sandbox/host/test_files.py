@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host.files import replace_file
+from slipway_sandbox.host.files import replace_file
 
 
 def test_a_file_is_written_with_its_folder(tmp_path: Path) -> None:

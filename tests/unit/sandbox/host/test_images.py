@@ -1,4 +1,4 @@
-"""include.sandbox.host.images: environments that stand for images."""
+"""slipway_sandbox.host.images: environments that stand for images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host import images
+from slipway_sandbox.host import images
 
 
 @pytest.fixture

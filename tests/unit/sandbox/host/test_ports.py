@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host import ports
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host import ports
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 
 ROOT = Path(__file__).resolve().parents[4]
 ASKER = (
     "import sys\n"
-    "from include.sandbox.host import ports\n"
+    "from slipway_sandbox.host import ports\n"
     "ports.FREE_PORT_RANGE = range(20000, 20000 + 20)\n"
     "ports.TRIED = 20\n"
     "print(*(ports.free_port() for _ in range(8)), flush=True)\n"
@@ -52,7 +52,7 @@ def test_processes_that_ask_at_once_are_given_different_ports() -> None:
         subprocess.Popen(
             [sys.executable, "-c", ASKER],
             cwd=ROOT,
-            env={"PYTHONPATH": str(ROOT)},
+            env={"PYTHONPATH": str(ROOT / "include")},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

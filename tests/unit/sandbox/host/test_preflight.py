@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from include.sandbox.host.preflight import (
+from slipway_sandbox.host.preflight import (
     Finding,
     Interpreter,
     Machine,

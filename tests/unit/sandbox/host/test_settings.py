@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.host.preflight import PORT_VARIABLES
-from include.sandbox.host.settings import (
+from slipway_sandbox.host.preflight import PORT_VARIABLES
+from slipway_sandbox.host.settings import (
     Ports,
     SandboxSettings,
     SettingsError,
@@ -17,7 +17,7 @@ from include.sandbox.host.settings import (
     connection_environment,
     sandbox_environment,
 )
-from include.sandbox.lifecycle import cluster_configuration
+from slipway_sandbox.lifecycle import cluster_configuration
 
 
 @pytest.fixture

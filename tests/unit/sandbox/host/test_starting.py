@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from include.sandbox import lifecycle
-from include.sandbox.host.progress import Steps, WaitFailedError
-from include.sandbox.host.settings import SandboxSettings
-from include.sandbox.host.starting import PARTS, log_end, movement
+from slipway_sandbox import lifecycle
+from slipway_sandbox.host.progress import Steps, WaitFailedError
+from slipway_sandbox.host.settings import SandboxSettings
+from slipway_sandbox.host.starting import PARTS, log_end, movement
 from tests.support.waiting import wait_until
 
 LIMIT_S = 180.0

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from include.sandbox import lifecycle
-from include.sandbox.host.processes import SessionRecord, end_processes, find_sandbox_processes
-from include.sandbox.host.settings import MARKER, SandboxSettings
-from include.sandbox.host.supervise import (
+from slipway_sandbox import lifecycle
+from slipway_sandbox.host.processes import SessionRecord, end_processes, find_sandbox_processes
+from slipway_sandbox.host.settings import MARKER, SandboxSettings
+from slipway_sandbox.host.supervise import (
     GROUP,
     Program,
     Supervisor,
@@ -21,7 +21,7 @@ from include.sandbox.host.supervise import (
     configuration,
     socket_path,
 )
-from include.sandbox.services.airflow import configuration as airflow_configuration
+from slipway_sandbox.services.airflow import configuration as airflow_configuration
 from tests.support.waiting import wait_until
 
 SLEEP = "import time; time.sleep(300)"

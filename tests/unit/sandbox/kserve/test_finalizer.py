@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from include.sandbox.cluster.errors import ApiError
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.kserve.finalizer import FINALIZER, Finalizers
+from slipway_sandbox.cluster.errors import ApiError
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.kserve.finalizer import FINALIZER, Finalizers
 from tests.support.waiting import until
 
 ADDRESS = ("inferenceservices", "default", "digits")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model_release.publishing.manifest import FileEntry, Manifest
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.lab.models import PROGRAM, publish, repository_files
+from slipway_core.publishing.manifest import FileEntry, Manifest
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.lab.models import PROGRAM, publish, repository_files
 
 
 class Tensor:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.load.answers import Answer, AnswerFile, Harm, failed_elsewhere, harm_by, rate_rps
+from slipway_sandbox.load.answers import Answer, AnswerFile, Harm, failed_elsewhere, harm_by, rate_rps
 
 STABLE, CANDIDATE = "moody-predictor-00001", "moody-predictor-00002"
 

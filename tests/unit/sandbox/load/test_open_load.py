@@ -12,10 +12,10 @@ import numpy as np
 import psutil
 import pytest
 
-from include.model_release.errors import SlipwayError
-from include.sandbox.load.__main__ import main
-from include.sandbox.load.open_load import OpenLoad
-from include.sandbox.load.request_set import RequestSet
+from slipway_core.errors import SlipwayError
+from slipway_sandbox.load.__main__ import main
+from slipway_sandbox.load.open_load import OpenLoad
+from slipway_sandbox.load.request_set import RequestSet
 from tests.support.waiting import wait_until
 
 REQUESTS = RequestSet("x", np.ones((1, 1), dtype=np.float32), "y")
@@ -82,8 +82,8 @@ import time
 from pathlib import Path
 import numpy as np
 import psutil
-from include.sandbox.load.open_load import OpenLoad
-from include.sandbox.load.request_set import RequestSet
+from slipway_sandbox.load.open_load import OpenLoad
+from slipway_sandbox.load.request_set import RequestSet
 folder = Path({str(tmp_path)!r})
 load = OpenLoad(
     RequestSet("x", np.ones((1, 1), dtype=np.float32), "y"), port=1, authority="a", model="m", rate_rps=10,

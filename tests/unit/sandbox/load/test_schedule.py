@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from include.sandbox.load.answers import Answer
-from include.sandbox.load.clients import Outcome
-from include.sandbox.load.request_set import RequestSet
-from include.sandbox.load.schedule import offer, wait_for_answers
+from slipway_sandbox.load.answers import Answer
+from slipway_sandbox.load.clients import Outcome
+from slipway_sandbox.load.request_set import RequestSet
+from slipway_sandbox.load.schedule import offer, wait_for_answers
 from tests.support.waiting import until
 
 REQUESTS = RequestSet("x", np.ones((3, 1), dtype=np.float32), "y", np.array([0, 1, 2]))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.sandbox.host.images import PROJECT_ROOT
-from include.sandbox.services.airflow import Health, count_dag_files
+from slipway_sandbox.host.images import PROJECT_ROOT
+from slipway_sandbox.services.airflow import Health, count_dag_files
 
 
 @pytest.mark.parametrize(

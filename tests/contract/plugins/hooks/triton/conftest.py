@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.hooks.triton import TritonHook
 
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.services.triton import TritonServer
+from slipway.hooks.triton import TritonHook
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.servers import (

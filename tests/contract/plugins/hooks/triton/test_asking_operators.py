@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client.caller import run
 from slipway.hooks.triton_client.pending import pending_requests
@@ -20,11 +21,10 @@ from slipway.operators.triton import (
     TritonWaitReadyOperator,
     TritonWarmUpOperator,
 )
-
-from include.model_release.errors import ModelInvalidError, ModelNotLoadedError, TimedOutError
-from include.model_release.triton_config.build import pin_versions
-from include.sandbox.host.ports import free_port
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import ModelInvalidError, ModelNotLoadedError, TimedOutError
+from slipway_core.triton_config.build import pin_versions
+from slipway_sandbox.host.ports import free_port
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model
 from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.servers import typed_connection

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls
-
-from include.model_release.errors import CredentialsRefusedError, ServerUnavailableError, UserError
-from include.model_release.triton_config.build import pin_versions
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import CredentialsRefusedError, ServerUnavailableError, UserError
+from slipway_core.triton_config.build import pin_versions
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.triton_hook.certificates import Authority
 from tests.support.triton_hook.servers import typed_connection, unload_all
 from tests.support.triton_hook.table import ROW

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.fleet import plain_load
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonFleetLoadOperator
 from slipway.operators.triton.base import within
-
-from include.model_release.errors import LoadRefusedError, ServerUnavailableError
-from include.model_release.triton_config.build import pin_versions
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import LoadRefusedError, ServerUnavailableError
+from slipway_core.triton_config.build import pin_versions
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.stalled.stopping import stop
 from tests.support.triton_hook.servers import running_triton, typed_connection

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
-
-from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
-from include.model_release.triton_config.build import pin_versions
-from include.sandbox.host.ports import free_port
+from slipway_core.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
+from slipway_core.triton_config.build import pin_versions
+from slipway_sandbox.host.ports import free_port
 from tests.support.serving.models import table_model
 from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.deferral import carried_out, only_event

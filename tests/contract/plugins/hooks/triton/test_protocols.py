@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls
 from slipway.operators.triton import TritonUnloadModelOperator
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     LoadRefusedError,
     ModelInvalidError,
     ModelNotLoadedError,
     ServerRefusedError,
     UserError,
 )
-from include.model_release.triton_config.build import pin_versions
-from include.model_release.triton_config.ensemble import departures
+from slipway_core.triton_config.build import pin_versions
+from slipway_core.triton_config.ensemble import departures
 from tests.support.serving.models import table_model
 from tests.support.triton_hook.table import CONTEXT, ROW, UNKNOWN_ROW
 from tests.support.waiting import wait_until

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.host.ports import LOOPBACK, free_port
-from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.triton import TritonServer
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.triton_hook.provider import ask_airflow
 
 pytestmark = pytest.mark.timeout(300)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls
 from slipway.operators.triton import (
@@ -19,10 +20,9 @@ from slipway.operators.triton import (
     TritonUnloadModelOperator,
 )
 from slipway.triggers.timing import SHORTEST_S
-
-from include.model_release.errors import ServerUnavailableError, TransientError
-from include.model_release.triton_config.build import pin_versions
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import ServerUnavailableError, TransientError
+from slipway_core.triton_config.build import pin_versions
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.stalled.stopping import stop
 from tests.support.triton_hook.deferral import carried_out
 from tests.support.triton_hook.servers import running_triton, typed_connection

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slipway.hooks.triton import TritonHook
 
-from include.model_release.errors import LoadRefusedError, ModelInvalidError
-from include.model_release.triton_config.build import pin_versions
+from slipway.hooks.triton import TritonHook
+from slipway_core.errors import LoadRefusedError, ModelInvalidError
+from slipway_core.triton_config.build import pin_versions
 from tests.support.triton_hook.table import ROW, UNKNOWN_ROW
 
 pytestmark = pytest.mark.timeout(600)

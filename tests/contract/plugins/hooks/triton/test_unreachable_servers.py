@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
-from slipway.hooks.triton import TritonHook
 
-from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError, UserError
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway.hooks.triton import TritonHook
+from slipway_core.errors import LoadRefusedError, ServerUnavailableError, TimedOutError, UserError
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.http_server import QuietHandler, http_server, in_thread
 from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.table import ROW

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_run import ReleaseRun
-
 from tests.support.release.admission import FORM, RELEASE_FILE, Admit, context
 
 

@@ -11,11 +11,11 @@ from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsL
 from airflow.sdk._shared.observability.metrics.otel_logger import flush_otel_metrics
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
+
 from slipway.airflow_stats import AirflowStats
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record import record as record_module
-
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.monitoring.otlp_receiver import OtlpReceiver, running_otlp_receiver
 from tests.support.release.admission import Admit, conclude, record
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_record import outbox
-
-from include.model_release.operations.freezes import freezes_prefix
-from include.model_release.operations.layout import OUTBOX_PREFIX
-from include.model_release.record.kinds import (
+from slipway_core.operations.freezes import freezes_prefix
+from slipway_core.operations.layout import OUTBOX_PREFIX
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseStarted,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType, TaskDeferred
 from airflow.sdk.execution_time.comms import ErrorResponse
+
 from slipway import airflow_run
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_record.lock import LockOwner, ReleaseLock
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     ClusterUnavailableError,
     ReleaseInProgressError,
     StoreUnavailableError,

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import AlreadyReleasedError, UserError
-from include.model_release.record.kinds import (
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import AlreadyReleasedError, UserError
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseFinished,

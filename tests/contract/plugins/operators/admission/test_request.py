@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_run import StableVersion
 from slipway.traffic.streams import preflight
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     AlreadyReleasedError,
     InputMissingError,
     ModelInvalidError,
@@ -25,7 +25,7 @@ from include.model_release.errors import (
     UserError,
     VersionInvalidError,
 )
-from include.model_release.spec.release_file import load_model_spec
+from slipway_core.spec.release_file import load_model_spec
 from tests.support.release.admission import FORM, RELEASE_FILE, Admit, cause, context, holder, kinds, record
 
 

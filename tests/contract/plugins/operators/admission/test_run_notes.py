@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.record.kinds import StageFinished
+from slipway_core.record.kinds import StageFinished
 from tests.support.release.admission import FORM, Admit, context, holder, record
 
 PAGE = "[Page](https://airflow.example.com/slipway/models/digits/versions/2)"

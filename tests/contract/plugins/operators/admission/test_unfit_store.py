@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import StoreUnfitError
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import StoreUnfitError
 from tests.support.release.admission import Admit, cause, holder
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import Faults, fault_proxy

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.release.staged_answers import connect
 from tests.support.serving.triton_install import triton_install
 

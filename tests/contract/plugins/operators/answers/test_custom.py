@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from onnx import TensorProto, helper
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.validate import ValidateModelOperator
-
-from include.model_release.spec.release_file import ReleaseSpec, load_release_spec
+from slipway_core.spec.release_file import ReleaseSpec, load_release_spec
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.pods.onnx_models import model_of
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.model_release.errors import ValidationRefusedError
+from slipway_core.errors import ValidationRefusedError
 from tests.support.release.staged_answers import Release, stages_of
 
 pytestmark = pytest.mark.timeout(300)

@@ -6,10 +6,10 @@ import hashlib
 
 import numpy as np
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.model_release.errors import SignatureRefusedError, ValidationRefusedError, VersionConflictError
+from slipway_core.errors import SignatureRefusedError, ValidationRefusedError, VersionConflictError
 from tests.support.release.regressor import linear_model, rent
 from tests.support.release.staged_answers import RENT, Release, stages_of
 

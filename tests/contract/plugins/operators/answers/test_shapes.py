@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.model_release.errors import ValidationRefusedError
+from slipway_core.errors import ValidationRefusedError
 from tests.support.release.staged_answers import Release
 
 pytestmark = pytest.mark.timeout(600)

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.model_release.errors import ValidationRefusedError
-from include.model_release.reports.data_docs.page import FOLDER
+from slipway_core.errors import ValidationRefusedError
+from slipway_core.reports.data_docs.page import FOLDER
 from tests.support.release.regressor import rent
 from tests.support.release.staged_answers import RENT
 

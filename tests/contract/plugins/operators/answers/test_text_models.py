@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     GoldenSetError,
     LoadRefusedError,
     ModelInvalidError,
@@ -17,7 +17,7 @@ from include.model_release.errors import (
     TimedOutError,
     ValidationRefusedError,
 )
-from include.sandbox.services.triton import TritonServer
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.release.staged_answers import (
     CHAT,
     LABELS,

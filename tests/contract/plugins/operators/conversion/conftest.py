@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.pods.description import ReleasePod
 from slipway.pods.execution import PodExecution
 from slipway.release_run import ReleaseRun
-
 from tests.support.release.conversion import Pods
 
 

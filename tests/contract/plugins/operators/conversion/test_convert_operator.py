@@ -16,10 +16,10 @@ from kubernetes.client import (
     V1Pod,
     V1PodStatus,
 )
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator
-
-from include.model_release.errors import (
+from slipway_core.errors import (
     InputMissingError,
     ModelInvalidError,
     ParityRefusedError,
@@ -29,7 +29,7 @@ from include.model_release.errors import (
     TransientError,
     UserError,
 )
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.spec.release_file import parse_release_spec
 from tests.support.release.conversion import (
     CONTEXT,
     GOOD,

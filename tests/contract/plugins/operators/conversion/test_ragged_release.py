@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.validate import ValidateModelOperator
-
 from tests.support.release.release_steps import CONTEXT, Release, staging_server
 
 pytestmark = pytest.mark.timeout(600)

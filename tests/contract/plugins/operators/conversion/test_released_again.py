@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
-
-from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import InputMissingError, VersionConflictError
-from include.model_release.publishing.publication import decision_key
+from slipway_core.bucket_layout import repository_paths
+from slipway_core.errors import InputMissingError, VersionConflictError
+from slipway_core.publishing.publication import decision_key
 from tests.support.release.conversion import (
     CONTEXT,
     Pods,

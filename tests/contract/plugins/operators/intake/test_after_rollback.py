@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.errors import StartNeedsPersonError
-from include.model_release.record.kinds import (
+from slipway_core.errors import StartNeedsPersonError
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseStarted,

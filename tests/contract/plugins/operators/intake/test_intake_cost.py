@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from botocore.httpsession import URLLib3Session
 from moto.s3.models import FakeKey, s3_backends
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import TransientError
-from include.sandbox.host.ports import LOOPBACK
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_core.errors import TransientError
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.release.intake_steps import (
     EVENT,
     SWEEP,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, ReleaseLock
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.record.kinds import EventData, Promoted, RollbackStarted, RolledBack
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.record.kinds import EventData, Promoted, RollbackStarted, RolledBack
 from tests.support.release.intake_steps import (
     EVENT,
     SWEEP,

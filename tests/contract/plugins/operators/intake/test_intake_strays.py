@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.failures import UNREADABLE_KEY
 from slipway.hooks.s3_store import ModelStoreHook
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.record.arrivals import Upload
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.record.arrivals import Upload
 from tests.support.release.intake_steps import (
     EVENT,
     SWEEP,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.measuring.measure import MeasureVersionOperator, UnloadMeasuredOperator
 from slipway.operators.measuring.prepare import PrepareBenchmarkOperator
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.live_look import Live, LiveLook
-
-from include.model_release.errors import ClusterUnavailableError, SlipwayError
+from slipway_core.errors import ClusterUnavailableError, SlipwayError
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import pod_cluster, task_context
 from tests.support.tuning.published import MODEL, publish_table

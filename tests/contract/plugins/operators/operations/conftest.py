@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 from kubernetes.client.rest import ApiException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations import gc
-
 from tests.support.cluster.emulator import Emulator, inference_service
 from tests.support.release.retention_run import RELEASE_FILE, GcRun, LaterClock, lay_down
 from tests.support.store.laid_down import LaidDown

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.record.kinds import (
+from slipway_core.record.kinds import (
     EventData,
     Promoted,
     ReleaseFinished,
@@ -20,8 +20,8 @@ from include.model_release.record.kinds import (
     RolledBack,
     VersionRejected,
 )
-from include.model_release.spec.release_file import load_model_spec
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_core.spec.release_file import load_model_spec
+from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.dags.run import run_program
 from tests.support.release.admission import RELEASE_FILE
 from tests.support.store.connections import aws_connection

@@ -10,14 +10,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations import gc
 from slipway.registry.verification import verify_version
 from slipway.release_record.lock import LockOwner, lock_key
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.errors import ClusterUnavailableError, SlipwayError, VersionDeletedError
-from include.model_release.record.kinds import ReleaseStarted
+from slipway_core.errors import ClusterUnavailableError, SlipwayError, VersionDeletedError
+from slipway_core.record.kinds import ReleaseStarted
 from tests.support.release.retention_run import GcRun, approved_before
 from tests.support.store.interleaving import Killed, MortalStore
 from tests.support.store.laid_down import LaidDown

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
-from slipway.operators.operations.gc import read_approval
 
-from include.model_release.operations.layout import GC_APPROVAL_KEY
+from slipway.operators.operations.gc import read_approval
+from slipway_core.operations.layout import GC_APPROVAL_KEY
 from tests.support.release.retention_run import GcRun
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from include.model_release.operations.layout import (
+from slipway_core.operations.layout import (
     latency_reference_key,
     revalidation_prefix,
     revalidation_report_key,
 )
-from include.model_release.operations.revalidation.findings import finding_key
+from slipway_core.operations.revalidation.findings import finding_key
 from tests.support.release.retention_run import GcRun, approved_before
 
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.deletion import delete_version
-
-from include.model_release.publishing.tombstone import Tombstone
+from slipway_core.publishing.tombstone import Tombstone
 from tests.support.store.publishing import held
 
 OBJECTS = 1_200

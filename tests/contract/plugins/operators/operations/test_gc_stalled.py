@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from slipway.operators.operations import gc
 from slipway.release_context import make_store
-
-from include.model_release.errors import StoreUnavailableError
+from slipway_core.errors import StoreUnavailableError
 from tests.support.release.retention_run import GcRun, approved_before
 from tests.support.store.store_process import StoreProcess
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.operators.operations.pin import PinVersionOperator
 
+from slipway.operators.operations.pin import PinVersionOperator
 from tests.support.release.retention_run import GcRun, approved_before
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_record.holds import HoldReader
 from slipway.triggers import hold as hold_trigger
 from slipway.triggers.hold import HoldChangedTrigger
-
-from include.model_release.errors import ReleaseNotNowError, StoreUnavailableError
-from include.model_release.operations.freezes import freezes_prefix, lifted_key
-from include.model_release.spec.rollout.release_windows import DAYS, ReleaseWindow
+from slipway_core.errors import ReleaseNotNowError, StoreUnavailableError
+from slipway_core.operations.freezes import freezes_prefix, lifted_key
+from slipway_core.spec.rollout.release_windows import DAYS, ReleaseWindow
 from tests.support.release.admission import FORM, RELEASE_FILE, cause, context, holder, record
 from tests.support.release.freezing import asks, frozen
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.operations.rejection import RejectVersionOperator
 from slipway.operators.release import AdmitReleaseOperator
-
-from include.model_release.errors import VersionRejectedError
-from include.model_release.record.kinds import (
+from slipway_core.errors import VersionRejectedError
+from slipway_core.record.kinds import (
     ReleaseStarted,
     RollbackStarted,
     StageFinished,
@@ -23,7 +23,7 @@ from include.model_release.record.kinds import (
     VersionRejected,
     VersionUnrejected,
 )
-from include.model_release.record.state import Rejection
+from slipway_core.record.state import Rejection
 from tests.support.release.admission import (
     FORM,
     RELEASE_FILE,

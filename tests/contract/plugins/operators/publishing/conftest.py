@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from slipway import project
 
+from slipway import project
 from tests.support.release.published_objects import COMMIT
 
 

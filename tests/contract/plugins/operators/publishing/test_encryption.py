@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.operators.staging import PrepareStagingOperator
-
-from include.model_release.errors import UserError
+from slipway_core.errors import UserError
 from tests.support.examples import each_with_each
 from tests.support.release.published_objects import below, encryption_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run

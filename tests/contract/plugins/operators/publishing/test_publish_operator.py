@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.registry import publisher
@@ -18,9 +19,8 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey
 from slipway.registry.verification import verify_version
 from slipway.release_run import ReleaseRun
-
-from include.model_release.errors import SlipwayError
-from include.model_release.publishing.manifest import FileEntry
+from slipway_core.errors import SlipwayError
+from slipway_core.publishing.manifest import FileEntry
 from tests.support.examples import examples
 from tests.support.release.published_objects import COMMIT, below, encryption_of, head, published
 from tests.support.release.scale_release import (

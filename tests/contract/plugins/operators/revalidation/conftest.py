@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.services.triton import TritonServer
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.release.revalidation_run import (
     RELEASE_FILE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+
 from slipway.hooks.grpc_live.server import LiveGrpcServer
 from slipway.hooks.ingress import Endpoint
 from slipway.hooks.s3_store import ModelStoreHook
@@ -17,11 +18,10 @@ from slipway.operators.revalidation.golden_check import (
 )
 from slipway.operators.revalidation.published_check import check_configuration
 from slipway.registry.registry import ModelRegistry
-
-from include.model_release.errors import ServerUnavailableError
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import LOOPBACK, free_port
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import ServerUnavailableError
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.release.revalidation_run import MODEL, RELEASE_FILE
 
 pytestmark = pytest.mark.timeout(600)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slipway.operators.revalidation.golden_check import _judged
 
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.spec.release_file import parse_release_spec
+from slipway.operators.revalidation.golden_check import _judged
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.spec.release_file import parse_release_spec
 
 pytestmark = pytest.mark.timeout(600)
 SPEC = parse_release_spec(

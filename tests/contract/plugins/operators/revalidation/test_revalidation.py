@@ -8,12 +8,12 @@ import json
 import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, lock_key
-
-from include.model_release.operations.layout import latency_reference_key
-from include.model_release.publishing.manifest import FileEntry
-from include.sandbox.services.triton import TritonServer
+from slipway_core.operations.layout import latency_reference_key
+from slipway_core.publishing.manifest import FileEntry
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.release.revalidation_run import (
     RELEASE_FILE,

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.operators.revalidation import base
 from slipway.release_context import make_store
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.services.triton import TritonServer
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.services.triton import TritonServer
 from tests.support.release.revalidation_run import RELEASE_FILE, RevalidationRun
 from tests.support.store.store_process import StoreProcess
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, lock_key
 from slipway.release_record.record import ReleaseRecord
-
-from include.model_release.operations.layout import OUTBOX_PREFIX
-from include.model_release.operations.rejection import rejected_by
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.operations.layout import OUTBOX_PREFIX
+from slipway_core.operations.rejection import rejected_by
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.release.revalidation_run import LiveService, RevalidationRun, promoted, publish
 
 pytestmark = pytest.mark.timeout(600)

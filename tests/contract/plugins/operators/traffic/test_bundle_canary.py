@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from slipway.hooks.s3_store import ModelStoreHook
 
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.host.images import build_image
-from include.sandbox.kserve.controller import KServeSettings
-from include.sandbox.kserve.revisions import RunPolicy
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.host.images import build_image
+from slipway_sandbox.kserve.controller import KServeSettings
+from slipway_sandbox.kserve.revisions import RunPolicy
 from tests.support.release.ensemble_release import ENSEMBLE, published
 from tests.support.release.release_steps import Release
 from tests.support.serving.clients import HOST, ask_http

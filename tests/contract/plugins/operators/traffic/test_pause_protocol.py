@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.operators import pause as pausing
@@ -20,12 +21,11 @@ from slipway.operators.pause import PauseCanaryOperator
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import CanaryPausedError, TimedOutError
-from include.model_release.rollout.next_action import Promote, StartCanary
-from include.model_release.rollout.reconciler import Reconciliation
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import LOOPBACK, free_port
+from slipway_core.errors import CanaryPausedError, TimedOutError
+from slipway_core.rollout.next_action import Promote, StartCanary
+from slipway_core.rollout.reconciler import Reconciliation
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.cluster.emulator import Emulator
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import Stage

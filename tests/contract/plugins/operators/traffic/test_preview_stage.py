@@ -6,16 +6,16 @@ from typing import Any, NoReturn
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.raise_permit import RaisePermit
-
-from include.model_release.errors import CanaryRefusedError
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import parse_release_spec
+from slipway_core.errors import CanaryRefusedError
+from slipway_core.record.kinds import ReleaseStarted
+from slipway_core.spec.release_file import parse_release_spec
 
 
 def test_candidate_that_does_not_come_up_is_refused(

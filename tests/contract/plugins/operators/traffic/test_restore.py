@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.envoy import EnvoyMetricsHook
@@ -24,15 +25,14 @@ from slipway.rollback_address import RollbackAddress
 from slipway.traffic import after_rollback
 from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import InputMissingError, SlipwayError
-from include.model_release.metrics.samples import Counters, Reading
-from include.model_release.record.events import SEQ_LIMIT
-from include.model_release.record.kinds import ReleaseStarted, RolledBack, StageStarted, WeightIntended
-from include.model_release.rollout.next_action import StartCanary
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.ports import LOOPBACK
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.errors import InputMissingError, SlipwayError
+from slipway_core.metrics.samples import Counters, Reading
+from slipway_core.record.events import SEQ_LIMIT
+from slipway_core.record.kinds import ReleaseStarted, RolledBack, StageStarted, WeightIntended
+from slipway_core.rollout.next_action import StartCanary
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_sandbox.host.ports import LOOPBACK
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.store.connections import aws_connection
 

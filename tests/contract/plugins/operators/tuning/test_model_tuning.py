@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.tuning.clean import RemoveTrialsOperator
@@ -16,9 +17,8 @@ from slipway.operators.tuning.prepare import PrepareTuningOperator
 from slipway.operators.tuning.propose import ProposeChangeOperator
 from slipway.operators.tuning.search import ConfirmSettingOperator, SearchSettingsOperator
 from slipway.tuning.staged import place_trials
-
-from include.model_release.tuning.settings import Setting
-from include.model_release.tuning.trials import Trial
+from slipway_core.tuning.settings import Setting
+from slipway_core.tuning.trials import Trial
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import pod_cluster, task_context
 from tests.support.tuning.published import CONFIG, MODEL, publish_table

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.live_reader import read_live
-
 from tests.support.guard.stage import GuardProcess, Stage
 from tests.support.stalled.services import CLUSTER, METRICS, STORE, WEIGHT, WINDOW_S, StallableServices
 from tests.support.stalled.watched import (

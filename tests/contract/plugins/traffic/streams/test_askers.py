@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from slipway.hooks.ingress import Endpoint
 from slipway.traffic.golden_requests.grpc_body import grpc_body
 from slipway.traffic.streams.answer import StreamAsker, StreamedAnswer
 from slipway.traffic.streams.generate_streams import GenerateStreams, generate_body
 from slipway.traffic.streams.grpc_streams import GrpcStreams
-
-from include.model_release.tensors import TensorSpec
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from slipway_core.tensors import TensorSpec
+from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.serving.stream_model import stream_model_files
 from tests.support.serving.text_model import text_model_files

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kubernetes.client import models
 
-from include.sandbox.cluster.admission import schemas
-from include.sandbox.cluster.admission.structure import Record
+from slipway_sandbox.cluster.admission import schemas
+from slipway_sandbox.cluster.admission.structure import Record
 
 
 @pytest.mark.parametrize(

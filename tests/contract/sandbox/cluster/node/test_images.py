@@ -61,5 +61,5 @@ def test_an_image_that_cannot_be_built_says_why_and_how_to_look(cluster: Emulato
 
     state = wait_until(waiting, "the image is missed")
     assert "The image 'broken' could not be built" in state.message
-    assert state.message.endswith("python -m include.sandbox.host.images broken")
+    assert state.message.endswith("python -m slipway_sandbox.host.images broken")
     assert events(core)["Failed"].startswith("ErrImagePull: ")

@@ -168,7 +168,7 @@ def test_two_emulators_do_not_share_their_state(make_emulator: Callable[..., Emu
     """A second emulator on the same state refuses to start and says why."""
     cluster = make_emulator()
     cluster.start()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[5])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[5] / "include")}
     second = subprocess.run(cluster.command(), env=environment, capture_output=True, text=True, timeout=120)
     assert second.returncode == 2
     assert "is in use by another emulated cluster" in second.stderr

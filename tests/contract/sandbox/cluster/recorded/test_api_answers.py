@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestServer
 
-from include.sandbox.cluster.admission.validation import admit
-from include.sandbox.cluster.api.server import build_app
-from include.sandbox.cluster.node.pod_logs import PodLogs
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.kserve.finalizer import Finalizers
+from slipway_sandbox.cluster.admission.validation import admit
+from slipway_sandbox.cluster.api.server import build_app
+from slipway_sandbox.cluster.node.pod_logs import PodLogs
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.kserve.finalizer import Finalizers
 from tests.support.cluster.questions.asking import ApiServer
 from tests.support.cluster.questions.known_differences import KNOWN_DIFFERENCES
 from tests.support.cluster.questions.question import NAMESPACE

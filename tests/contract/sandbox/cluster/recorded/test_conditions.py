@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.cluster.storage.store import ObjectStore
-from include.sandbox.kserve import worker
-from include.sandbox.kserve.controller import KServeController, KServeSettings
-from include.sandbox.services.routing import Routing
-from include.sandbox.services.triton import TritonPorts
+from slipway_sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.kserve import worker
+from slipway_sandbox.kserve.controller import KServeController, KServeSettings
+from slipway_sandbox.services.routing import Routing
+from slipway_sandbox.services.triton import TritonPorts
 from tests.support.cluster.questions.known_differences import KNOWN_STATUS_DIFFERENCES
 from tests.support.cluster.questions.recorded import differences
 from tests.support.cluster.questions.recorded_conditions import (

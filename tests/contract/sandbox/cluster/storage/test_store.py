@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.sandbox.cluster.admission.pod_rules import quantity_value
-from include.sandbox.cluster.errors import ApiError
-from include.sandbox.cluster.merge import merge_patched
-from include.sandbox.cluster.storage.store import ObjectStore
+from slipway_sandbox.cluster.admission.pod_rules import quantity_value
+from slipway_sandbox.cluster.errors import ApiError
+from slipway_sandbox.cluster.merge import merge_patched
+from slipway_sandbox.cluster.storage.store import ObjectStore
 from tests.support.cluster.emulator import inference_service, pod
 from tests.support.examples import examples
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import DagRunTriggerException
-from slipway.operators.intake.start import StartReleaseOperator
 
-from include.model_release.errors import TransientError
+from slipway.operators.intake.start import StartReleaseOperator
+from slipway_core.errors import TransientError
 
 
 def _start(folder: Path) -> None:

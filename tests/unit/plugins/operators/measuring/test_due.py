@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.operators.measuring import due
 from slipway.operators.measuring.due import ListDueRunsOperator
 

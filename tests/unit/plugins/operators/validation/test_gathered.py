@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.validation.scoring import Gathered, read_gathered
 from slipway.release_run import ReleaseRun
-
-from include.model_release.bucket_layout import gathered_key
-from include.model_release.errors import UserError
+from slipway_core.bucket_layout import gathered_key
+from slipway_core.errors import UserError
 
 GATHERED = Gathered(
     release_id="digits-3",

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+
 from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel
 from slipway.operators.validation import asking
 from slipway.operators.validation.asking import GoldenQuestions
-
-from include.model_release.gates.validation.golden_set import golden_from_arrays
-from include.model_release.spec.validation import ClassificationValidation
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.spec.validation import ClassificationValidation
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 ROWS, CLASSES = 12, 3
 SIGNATURE = ModelSignature(

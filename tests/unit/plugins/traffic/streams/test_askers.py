@@ -10,13 +10,14 @@ from typing import Any
 import grpc
 import pytest
 from aiohttp import web
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
 from slipway.hooks.ingress import Endpoint
 from slipway.traffic.streams import answer as limits
 from slipway.traffic.streams import generate_streams, grpc_streams
 from slipway.traffic.streams.answer import StreamedAnswer
 from slipway.traffic.streams.generate_streams import GenerateStreams
 from slipway.traffic.streams.grpc_streams import GrpcStreams
-from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 Events = Callable[[web.StreamResponse], Awaitable[None]]
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from slipway.release_run import ReleaseRun
 from slipway.traffic.streams import preflight
 from slipway.traffic.streams.preflight import require_streams_read
-
-from include.model_release.errors import GoldenSetError, StoreUnavailableError, StreamsUnreadError
+from slipway_core.errors import GoldenSetError, StoreUnavailableError, StreamsUnreadError
 from tests.support.canary.streamed_versions import DECOUPLED, VersionsDouble, WayDouble, with_streaming
 
 

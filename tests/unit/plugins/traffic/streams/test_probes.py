@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+
 from slipway.hooks.ingress import IngressHook
 from slipway.metrics.source import MetricsSource
 from slipway.registry.registry import ModelRegistry
@@ -11,11 +12,10 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.streams import probes as module
 from slipway.traffic.streams.answer import StreamedAnswer
 from slipway.traffic.streams.probes import StreamProbes
-
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import GoldenSetError, MetricsUnavailableError
-from include.model_release.metrics.samples import Window
-from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.errors import GoldenSetError, MetricsUnavailableError
+from slipway_core.metrics.samples import Window
+from slipway_core.spec.rollout.analysis import AnalysisPolicy
 from tests.support.canary.streamed_versions import (
     CANDIDATE,
     DECOUPLED,

@@ -4,15 +4,15 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tritonclient.grpc import service_pb2
+
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 from slipway.traffic.golden_requests.grpc_body import grpc_body
 from slipway.traffic.streams.generate_streams import generate_body
 from slipway.traffic.streams.requests import stream_need, streamed_golden
-from tritonclient.grpc import service_pb2
-
-from include.model_release.errors import StoreUnavailableError, UserError
-from include.model_release.tensors import TensorSpec
+from slipway_core.errors import StoreUnavailableError, UserError
+from slipway_core.tensors import TensorSpec
 from tests.support.canary.streamed_versions import DECOUPLED, PLAIN, VersionsDouble, with_streaming
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pytest
+
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.acts.carry_out import Done, carry_out
-
-from include.model_release.acts.requests import StartRun
+from slipway_core.acts.requests import StartRun
 
 PAUSE = StartRun("canary_pause", {"model": "digits"}, "wrong labels")
 

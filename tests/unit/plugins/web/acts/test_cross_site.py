@@ -6,6 +6,7 @@ import time
 
 import pytest
 from fastapi import Request
+
 from slipway.web.acts.cross_site import (
     TOKEN_MAX_AGE_S,
     CrossSiteError,

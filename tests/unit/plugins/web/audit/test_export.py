@@ -8,9 +8,9 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from slipway.web.audit.export import COLUMNS, to_csv, to_json_lines
 
-from include.model_release.read_model.person_acts import PersonAct
+from slipway.web.audit.export import COLUMNS, to_csv, to_json_lines
+from slipway_core.read_model.person_acts import PersonAct
 
 AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+
 from slipway.web.comparison.changes import LINES_SHOWN, changes_between
 from slipway.web.comparison.comparison import Side
 from slipway.web.comparison.measured import Measured, is_better
-
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 
 def _side(version: int, config: str = "max_batch_size: 8\n", size: int = 100, **source: object) -> Side:

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 from slipway.web.comparison.comparison import FILES_SHOWN, Side, compare
 from slipway.web.comparison.measured import Measured
-
-from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.tensors import ModelSignature, TensorSpec
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
+from slipway_core.tensors import ModelSignature, TensorSpec
 
 AT = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from slipway.read_model.store_health import StoreHealth
 from slipway.web.health import watch
 from slipway.web.health.watch import Answer, HealthWatch, sentence
-
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 11, 26, 17, 40, tzinfo=UTC)

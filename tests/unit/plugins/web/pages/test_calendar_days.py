@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from slipway.web.pages.calendar_days import DAYS, calendar_view
-
-from include.model_release.read_model.documents import FreezeLine
-from include.model_release.spec.rollout.release_windows import ReleaseWindow
+from slipway_core.read_model.documents import FreezeLine
+from slipway_core.spec.rollout.release_windows import ReleaseWindow
 
 NOW = datetime(2026, 11, 22, 15, 30, tzinfo=UTC)  # a Sunday
 OFFICE = ReleaseWindow(days=("mon", "tue"), opens="09:00", closes="16:00", time_zone="Europe/Berlin")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from slipway.web.pages.overview_lines import OverviewLine, chosen, overview_lines
-
-from include.model_release.read_model.documents import (
+from slipway_core.read_model.documents import (
     FindingLine,
     FreezeLine,
     ModelDocument,
@@ -14,7 +13,7 @@ from include.model_release.read_model.documents import (
     Unreadable,
     VersionLine,
 )
-from include.model_release.read_model.live import LiveDocument
+from slipway_core.read_model.live import LiveDocument
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 

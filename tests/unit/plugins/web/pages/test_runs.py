@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from slipway.web.pages.runs import place_of
 
-from include.model_release.read_model.documents import ModelDocument, Unreadable, VersionLine
+from slipway.web.pages.runs import place_of
+from slipway_core.read_model.documents import ModelDocument, Unreadable, VersionLine
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 MODELS = {

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slipway.web.release.charts import Chart, charts_of
 
-from include.model_release.read_model.live import LiveSample, LiveWindow
+from slipway.web.release.charts import Chart, charts_of
+from slipway_core.read_model.live import LiveSample, LiveWindow
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from slipway.web.release.evidence import evidence_links
-
-from include.model_release.reports.data_docs.page import FOLDER, INDEX
+from slipway_core.reports.data_docs.page import FOLDER, INDEX
 from tests.support.cli.documents import refused_view
 
 

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from slipway.web.release.headline import headline
 
-from include.model_release.read_model.documents import (
+from slipway.web.release.headline import headline
+from slipway_core.read_model.documents import (
     ApprovalLine,
     OpenRelease,
     RejectionLine,
     VersionLine,
 )
-from include.model_release.read_model.live import LiveDocument
+from slipway_core.read_model.live import LiveDocument
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

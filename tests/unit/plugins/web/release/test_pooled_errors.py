@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from slipway.web.release.charts import charts_of
 from slipway.web.release.pooled_errors import LEAST_REQUESTS, PooledErrors, Share, pooled_errors
-
-from include.model_release.read_model.live import LiveSample, LiveWindow
+from slipway_core.read_model.live import LiveSample, LiveWindow
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from slipway.web.release.story import story_of
-
-from include.model_release.read_model.release_view import LogLine
+from slipway_core.read_model.release_view import LogLine
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from include.sandbox.cluster.admission.pod_security import violations
-from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.cluster.admission.pod_security import violations
+from slipway_sandbox.host.settings import PROJECT_ROOT
 
 GOOD: dict[str, Any] = {
     "metadata": {"name": "x"},

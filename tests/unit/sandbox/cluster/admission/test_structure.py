@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from include.sandbox.cluster.admission.structure import time_problem
+from slipway_sandbox.cluster.admission.structure import time_problem
 
 
 @pytest.mark.parametrize(

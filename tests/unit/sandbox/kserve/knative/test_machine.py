@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
-from include.sandbox.kserve.knative import machine as knative
-from include.sandbox.kserve.knative.machine import Predictor
-from include.sandbox.kserve.knative.status import status_of
+from slipway_sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
+from slipway_sandbox.kserve.knative import machine as knative
+from slipway_sandbox.kserve.knative.machine import Predictor
+from slipway_sandbox.kserve.knative.status import status_of
 
 
 @dataclass

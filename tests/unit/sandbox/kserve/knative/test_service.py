@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model_release.rollout.knative_view import RevisionTemplate, knative_service, revision_templates
-from include.sandbox.kserve.knative import machine
-from include.sandbox.kserve.knative import service as shown
+from slipway_core.rollout.knative_view import RevisionTemplate, knative_service, revision_templates
+from slipway_sandbox.kserve.knative import machine
+from slipway_sandbox.kserve.knative import service as shown
 
 GOOD, BETTER = "s3://b/1/repository", "s3://b/2/repository"
 

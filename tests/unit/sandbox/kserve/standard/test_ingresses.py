@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from include.sandbox.kserve.knative.machine import Target
-from include.sandbox.kserve.knative.worker import KnativeWorker
-from include.sandbox.kserve.settings import KServeSettings
-from include.sandbox.kserve.standard import machine
-from include.sandbox.kserve.standard.worker import StandardWorker
-from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
-from include.sandbox.services.envoy_config import cluster_documents, route_document
-from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
+from slipway_sandbox.kserve.knative.machine import Target
+from slipway_sandbox.kserve.knative.worker import KnativeWorker
+from slipway_sandbox.kserve.settings import KServeSettings
+from slipway_sandbox.kserve.standard import machine
+from slipway_sandbox.kserve.standard.worker import StandardWorker
+from slipway_sandbox.kserve.worker import ServiceWorker, WorkerContext
+from slipway_sandbox.services.envoy_config import cluster_documents, route_document
+from slipway_sandbox.services.routing import Backend, Ingress, Mirror, Routing
 
 MIRROR = Mirror(9000, 9001)
 OLD, NEW = "digits-predictor-00001", "digits-predictor-00002"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.kserve.standard import machine as standard
-from include.sandbox.kserve.standard.http_routes import http_routes
-from include.sandbox.kserve.standard.machine import Backend, Predictor
-from include.sandbox.kserve.standard.status import status_of
+from slipway_sandbox.kserve.standard import machine as standard
+from slipway_sandbox.kserve.standard.http_routes import http_routes
+from slipway_sandbox.kserve.standard.machine import Backend, Predictor
+from slipway_sandbox.kserve.standard.status import status_of
 
 V1, V2 = "s3://b/v1", "s3://b/v2"
 STABLE, CANARY = "digits-predictor", "digits-c-predictor"

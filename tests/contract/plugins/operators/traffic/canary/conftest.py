@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.envoy import EnvoyMetricsHook
 from slipway.operators.base import ReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion
-
-from include.model_release.metrics.samples import Counters, Reading
-from include.model_release.spec.release_file import parse_release_spec
-from include.model_release.spec.rollout.preview import Preview
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.metrics.samples import Counters, Reading
+from slipway_core.spec.release_file import parse_release_spec
+from slipway_core.spec.rollout.preview import Preview
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, stable_uri
 from tests.support.release.proofs import admitted, gates_passed

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.restore import RestoreStableOperator
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.rollout.next_action import RollBack
+from slipway_core.rollout.next_action import RollBack
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import lead_users, record, stable_uri, state
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.canary import ShiftTrafficOperator
@@ -17,11 +18,10 @@ from slipway.operators.staging import PrepareStagingOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_run import ReleaseRun
 from slipway.traffic.raise_permit import RaisePermit
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.errors import HandedOtherwiseError
-from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted
-from include.model_release.record.requirements import requirements_of
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.errors import HandedOtherwiseError
+from slipway_core.record.kinds import ReleaseFinished, ReleaseStarted
+from slipway_core.record.requirements import requirements_of
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import record
 from tests.support.release.proofs import gates_passed, steps_passed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import HoldCanaryOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, resumed, state
 from tests.support.release.proofs import steps_passed

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
 from slipway.operators.pause import PauseCanaryOperator
@@ -18,13 +19,12 @@ from slipway.release_run import ReleaseRun
 from slipway.triggers.canary import CanaryStepTrigger
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.operations.audit import AuditEntry
-from include.model_release.operations.freezes import freezes_prefix
-from include.model_release.operations.layout import audit_key
-from include.model_release.record.kinds import VersionRejected, WeightObserved
-from include.model_release.spec.rollout.approval import Approval
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.operations.audit import AuditEntry
+from slipway_core.operations.freezes import freezes_prefix
+from slipway_core.operations.layout import audit_key
+from slipway_core.record.kinds import VersionRejected, WeightObserved
+from slipway_core.spec.rollout.approval import Approval
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
 from tests.support.release.admission import RELEASE_FILE

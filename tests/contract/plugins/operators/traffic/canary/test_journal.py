@@ -7,17 +7,17 @@ from typing import cast
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, WatchOwner, WatchState
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.bucket_layout import watch_journal_key
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.totals import Totals
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import Approved, RollbackStarted, WeightObserved
+from slipway_core.bucket_layout import watch_journal_key
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.canary.totals import Totals
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import Approved, RollbackStarted, WeightObserved
 from tests.support.canary.doubles import JournalDouble, ServiceDouble
 from tests.support.plugins.watching import HEALTHY, watch
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
@@ -21,9 +22,8 @@ from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
-
-from include.model_release.errors import RaiseRefusedError, ReleaseHeldError, StoreUnavailableError
-from include.model_release.record.kinds import RollbackStarted, VersionRejected, WeightObserved
+from slipway_core.errors import RaiseRefusedError, ReleaseHeldError, StoreUnavailableError
+from slipway_core.record.kinds import RollbackStarted, VersionRejected, WeightObserved
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, state
 from tests.support.plugins.watching import HEALTHY, watch

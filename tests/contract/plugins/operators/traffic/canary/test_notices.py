@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.operations.notices.of_release import inconclusive_after_s
+from slipway_core.canary.judge import CanaryJudge
+from slipway_core.operations.notices.of_release import inconclusive_after_s
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record
 from tests.support.notifications.outbox import everybody_is_told, facts, told

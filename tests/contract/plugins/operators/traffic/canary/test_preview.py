@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from slipway.hooks.ingress import Endpoint
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
@@ -13,9 +14,8 @@ from slipway.operators.preview import ShowCandidateOperator, curl_line
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import SlipwayError
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.errors import SlipwayError
+from slipway_core.rollout.next_action import StartCanary
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import Operate, first_step, record, show, stable_uri, stages, state
 

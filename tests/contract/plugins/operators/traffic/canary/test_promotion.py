@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import HoldCanaryOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import RestoreStableOperator
 from slipway.release_run import ReleaseRun
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.record.kinds import StageFinished
-from include.model_release.spec.release_file import Approval
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.record.kinds import StageFinished
+from slipway_core.spec.release_file import Approval
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, stages, state
 from tests.support.release.proofs import steps_passed

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.restore import RestoreStableOperator
 from slipway.release_run import ReleaseRun
-
-from include.sandbox.host.ports import LOOPBACK
+from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, stable_uri
 from tests.support.release.freezing import frozen

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
-
-from include.model_release.record.kinds import StageStarted
+from slipway_core.record.kinds import StageStarted
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
 from tests.support.release.proofs import step_passed, steps_passed

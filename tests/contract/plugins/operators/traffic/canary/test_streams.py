@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.release_run import ReleaseRun
-
-from include.model_release.errors import StreamsUnreadError
+from slipway_core.errors import StreamsUnreadError
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.canary.operators import state
 from tests.support.canary.streamed_versions import with_streaming

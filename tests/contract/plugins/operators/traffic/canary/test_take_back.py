@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.envoy import EnvoyMetricsHook
 from slipway.operators.canary import ShiftTrafficOperator
@@ -14,11 +15,10 @@ from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
-from include.model_release.record.fold import RecordError
-from include.model_release.record.kinds import RolledBack, StageStarted
-from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
+from slipway_core.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
+from slipway_core.record.fold import RecordError
+from slipway_core.record.kinds import RolledBack, StageStarted
+from slipway_core.rollout.next_action import RollBack, ShiftWeight, StartCanary
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, stages, state
 from tests.support.release.proofs import admitted, gates_passed, steps_passed

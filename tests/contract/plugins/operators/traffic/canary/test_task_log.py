@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TriggerEvent
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import canary_watch
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.release_run import ReleaseRun
 from slipway.triggers.canary import Seen
-
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
-from include.model_release.metrics.samples import Sample, Window
-from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import WindowJudged
+from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
+from slipway_core.metrics.samples import Sample, Window
+from slipway_core.record.events import PendingEvent
+from slipway_core.record.kinds import WindowJudged
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.release.proofs import step_passed
 

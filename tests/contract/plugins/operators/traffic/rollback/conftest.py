@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.rollback import NameRollbackOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.rollout.next_action import Promote, StartCanary
-from include.sandbox.lab.simulation.knative_model import KnativeModel
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.rollout.next_action import Promote, StartCanary
+from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import RELEASE_FILE, RunDouble, uri

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_run import ReleaseRun
 from slipway.traffic import canary_end
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.holder_identity import HolderIdentity
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.errors import ClusterUnavailableError
+from slipway_core.rollout.holder_identity import HolderIdentity
+from slipway_core.rollout.next_action import StartCanary
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.rollback_by_hand import RunDouble, finish, uri
 

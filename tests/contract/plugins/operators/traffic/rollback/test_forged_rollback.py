@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.staging import PrepareStagingOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.release.rollback_by_hand import RunDouble, finish, roll_back, uri, validated
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
-
-from include.model_release.record.kinds import (
+from slipway_core.record.kinds import (
     Approved,
     ReleaseFinished,
     ReleaseStarted,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import rollback as operators
 from slipway.operators.base import ReleaseOperator
@@ -14,10 +15,9 @@ from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.errors import StoreUnavailableError
-from include.model_release.record.kinds import StageStarted
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.errors import StoreUnavailableError
+from slipway_core.record.kinds import StageStarted
+from slipway_core.rollout.next_action import StartCanary
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.release.rollback_by_hand import RUN, RunDouble, finish, roll_back, uri, validated
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
+
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, lock_key
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
-
-from include.model_release.rollout.next_action import StartCanary
+from slipway_core.rollout.next_action import StartCanary
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.release.rollback_by_hand import RUN, RunDouble, finish, uri, validated
 

@@ -1,4 +1,0 @@
-"""What people read: pages, figures, texts, made of what was measured and recorded.
-
-Nothing decides by a report, and no room below knows one.
-"""

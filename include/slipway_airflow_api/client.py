@@ -1,0 +1,68 @@
+"""Calls of Airflow's own client library, in a signed-in session."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable
+from typing import TypeVar
+
+from airflow_client.client import (
+    ApiClient,
+    Configuration,
+    DAGApi,
+    DagRunApi,
+    TaskInstanceApi,
+    XComApi,
+)
+from airflow_client.client.exceptions import ApiException, ForbiddenException, UnauthorizedException
+from urllib3.exceptions import HTTPError as TransportError
+
+from slipway_airflow_api.errors import error_for
+from slipway_airflow_api.session import Session
+from slipway_core.errors import ServerUnavailableError
+
+Found = TypeVar("Found")
+
+
+class ClientSession:
+    """Makes calls of the library as the session's person. A token that is no longer good is replaced once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        access = session.access
+        # What failed is told to the caller, who knows whether to try it again: the library does not.
+        self._configuration = Configuration(
+            host=access.base_url.rstrip("/"),
+            retries=False,
+            ssl_ca_cert=None if access.ca_file is None else str(access.ca_file),
+        )
+        self.client = ApiClient(self._configuration)
+        self.dags, self.dag_runs = DAGApi(self.client), DagRunApi(self.client)
+        self.tasks, self.xcoms = TaskInstanceApi(self.client), XComApi(self.client)
+
+    def ask(self, call: Callable[..., Found], *arguments: object, **options: object) -> Found:
+        """Make a call of the library, signed in.
+
+        :param call: a method of one of the library's APIs, to which the rest is given.
+        :raises SlipwayError: Airflow refuses it, or does not answer.
+        """
+        what = f"{call.__name__} of {arguments[0]}"
+        options["_request_timeout"] = self._session.access.timeout_s
+        try:
+            if self._configuration.access_token is not None:
+                try:
+                    return call(*arguments, **options)
+                except (UnauthorizedException, ForbiddenException):
+                    if not self._session.renew():
+                        raise
+            # Outside of the library: its errors are the project's already.
+            self._configuration.access_token = self._session.token
+            return call(*arguments, **options)
+        except ApiException as error:
+            raise error_for(what, error.status, error.body or error.reason or "") from None
+        except (OSError, http.client.HTTPException, TransportError, ValueError) as error:
+            raise ServerUnavailableError(
+                f"Airflow's API at {self._session.access.base_url} did not answer {what}",
+                found=f"{type(error).__name__}: {error}",
+                remedy=self._session.access.if_silent,
+            ) from error

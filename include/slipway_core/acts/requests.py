@@ -1,0 +1,226 @@
+"""What Airflow is asked for where a person does something: values in, a request out. Nothing is sent here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from slipway_core.acts.table import (
+    ACTS,
+    EVIDENCE_LONGEST,
+    REASON_LONGEST,
+    REASON_SHORTEST,
+    Act,
+    ActName,
+    Field,
+)
+from slipway_core.errors import UserError
+from slipway_core.identifiers import parse_version, validate_model_name
+
+APPROVE, REJECT = "Approve", "Reject"
+"""The answers of Airflow's approvals."""
+COMMENT = "comment"
+_RUN_ID_LONGEST = 250
+
+Value = str | int | bool | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """Where a run waits for a person: a task of it."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person has filled in. Which of it an act needs, its `Act` says.
+
+    :param until: when a freeze ends, with its time zone.
+    :param finding: a finding's name, such as ``3-published``.
+    :param evidence: the address, or the key in the bucket, of the page that the person has looked at.
+    :param release_id: the run of the release that shall end.
+    """
+
+    model: str | None = None
+    version: int | None = None
+    reason: str = ""
+    until: datetime | None = None
+    finding: str = ""
+    evidence: str = ""
+    force: bool = False
+    wait_for_approval: bool = False
+    newer: bool = False
+    emergency: bool = False
+    question: Question | None = None
+    release_id: str = ""
+
+
+ADMIT_TASK_ID = "admit"
+STOP_REASON = "stop_reason"
+
+
+@dataclass(frozen=True)
+class StartRun:
+    """Start a run of a workflow.
+
+    :param conf: the run's parameters; what is left out takes the form's default.
+    :param run_id: None: Airflow names the run.
+    """
+
+    dag_id: str
+    conf: Mapping[str, Value]
+    run_id: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FailRun:
+    """Mark a run as failed: its teardowns still run, which take the users back and close the record.
+
+    A task cannot read its run's note. So the reason is also left as the XCom `STOP_REASON` of the run's first task.
+    """
+
+    dag_id: str
+    run_id: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer the question that a run waits for."""
+
+    question: Question
+    chosen: str
+    comment: str = ""
+
+
+Request = StartRun | FailRun | Answer
+
+
+def request_of(name: ActName, asked: Asked, *, run_id: str | None = None) -> Request:
+    """Return what Airflow is asked for.
+
+    :param run_id: the run's name, of an act that starts one; None: Airflow names it.
+    :raises UserError: something that the act needs is missing, or is none; the message says which.
+    """
+    act = ACTS[name]
+    require_filled_in(name, asked)
+    if act.means == "answer":
+        assert asked.question is not None  # noqa: S101  checked right above
+        return Answer(asked.question, APPROVE if name == "approve" else REJECT, asked.reason.strip())
+    if act.means == "fail_run":
+        return FailRun(act.dag_id, asked.release_id, note=asked.reason.strip())
+    if run_id is not None and not 0 < len(run_id) <= _RUN_ID_LONGEST:
+        raise _missing(act, "the run's name is empty or too long", f"1 to {_RUN_ID_LONGEST} characters")
+    return StartRun(act.dag_id, _conf(act, asked), run_id, note=asked.reason.strip())
+
+
+def require_filled_in(name: ActName, asked: Asked, *, apart_from: Container[Field] = ()) -> None:
+    """Return if what an act needs is given.
+
+    :param apart_from: what is not known yet.
+    :raises UserError: one is missing, or is none; the message says which.
+    """
+    act = ACTS[name]
+    for field in act.fields:
+        if field not in apart_from:
+            _CHECKS.get(field, _unchecked)(act, asked)
+
+
+def _conf(act: Act, asked: Asked) -> dict[str, Value]:
+    """Return the run's parameters; what was not filled in is left to the form's defaults."""
+    given: dict[str, Value] = {
+        "model": asked.model,
+        "version": asked.version,
+        "action": act.action or None,
+        "reason": asked.reason.strip() or None,
+        "until": None if asked.until is None else asked.until.isoformat(),
+        "finding": asked.finding or None,
+        "evidence": asked.evidence.strip() or None,
+        "force": asked.force or None,
+        "wait_for_approval": asked.wait_for_approval or None,
+        "newer": asked.newer or None,
+        "emergency": asked.emergency or None,
+    }
+    taken = {"action", *act.fields}
+    return {name: value for name, value in given.items() if name in taken and value is not None}
+
+
+def _require_model(act: Act, asked: Asked) -> None:
+    if asked.model is not None:
+        validate_model_name(asked.model)
+    elif "model" in act.required:
+        raise _missing(act, "no model is named", "the name of a release file")
+
+
+def _require_version(act: Act, asked: Asked) -> None:
+    if asked.version is not None:
+        parse_version(asked.version)
+    elif "version" in act.required:
+        raise _missing(act, "no version is named", "a whole number from 1 on")
+
+
+def _require_reason(act: Act, asked: Asked) -> None:
+    length = len(asked.reason.strip())
+    is_needed = "reason" in act.required or (length > 0 and act.name != "release" and act.means != "answer")
+    if length > REASON_LONGEST or (is_needed and length < REASON_SHORTEST):
+        raise _missing(
+            act,
+            "the reason is too long" if length > REASON_LONGEST else "a reason is needed",
+            f"{REASON_SHORTEST} to {REASON_LONGEST} characters, which others will read under your name",
+            found=f"{length} characters",
+        )
+
+
+def _require_until(act: Act, asked: Asked) -> None:
+    if asked.until is None or asked.until.tzinfo is None:
+        raise _missing(act, "a freeze must have an end", "a moment with its time zone")
+
+
+def _require_finding(act: Act, asked: Asked) -> None:
+    if not 3 <= len(asked.finding) <= 100:
+        raise _missing(
+            act, "no finding is named", "its name as the model's page shows it, such as 3-published"
+        )
+
+
+def _require_evidence(act: Act, asked: Asked) -> None:
+    if len(asked.evidence.strip()) > EVIDENCE_LONGEST:
+        raise _missing(act, "the address of the page is too long", f"at most {EVIDENCE_LONGEST} characters")
+
+
+def _require_question(act: Act, asked: Asked) -> None:
+    if asked.question is None:
+        raise _missing(act, "nothing is named that waits for a person", "an entry of the approvals")
+
+
+def _require_release(act: Act, asked: Asked) -> None:
+    if not 0 < len(asked.release_id) <= _RUN_ID_LONGEST:
+        raise _missing(act, "no release is named", "the run of a release that is under way")
+
+
+def _unchecked(_act: Act, _asked: Asked) -> None:
+    """What can only be true or false needs no check."""
+
+
+_CHECKS: dict[Field, Callable[[Act, Asked], None]] = {
+    "model": _require_model,
+    "version": _require_version,
+    "reason": _require_reason,
+    "until": _require_until,
+    "finding": _require_finding,
+    "evidence": _require_evidence,
+    "question": _require_question,
+    "release_id": _require_release,
+}
+
+
+def _missing(act: Act, what: str, expected: str, *, found: str = "none") -> UserError:
+    return UserError(
+        f"{act.title}: {what}", expected=expected, found=found, remedy="fill it in and try again"
+    )

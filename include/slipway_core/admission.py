@@ -1,0 +1,132 @@
+"""Which version a run may begin with: a release with one that users have not met, a rollback with one that was good.
+
+Asked under the model's lock, before the record is opened. A rollback asks `restore_refusal` again right before users
+are led back. Whether a release that was admitted may raise a weight is asked elsewhere (`raise_permission`).
+"""
+
+from __future__ import annotations
+
+from slipway_core.errors import (
+    AlreadyReleasedError,
+    RaiseRefusedError,
+    StartNeedsPersonError,
+    UserError,
+    VersionRejectedError,
+)
+from slipway_core.record.state import ReleaseState
+
+
+def require_not_rejected(state: ReleaseState | None) -> None:
+    """Refuse to release a version that was rejected, also where it is asked for again by name.
+
+    :param state: the fold of the version's record; None where it has none.
+    :raises VersionRejectedError: it was; the message says by whom, when, why and what to do.
+    """
+    if state is None or state.rejection is None:
+        return
+    raise VersionRejectedError(
+        f"version {state.version} of {state.model!r} was rejected",
+        expected="a version that is not rejected",
+        found=state.rejection.told,
+        remedy="release a new version; where the rejection does not hold any more, lift it by the DAG "
+        "version_rejection (`unreject`), with a reason",
+    )
+
+
+def require_person_after_rollback(model: str, version: int, *, taken_back: int, who: str | None) -> None:
+    """Refuse a release that nobody has started by hand, of a model that was rolled back.
+
+    :param taken_back: the version that was started last, and from which users were taken back.
+    :param who: the person who started the run; None where an event or a schedule did.
+    :raises StartNeedsPersonError: nobody did.
+    """
+    if who:
+        return
+    raise StartNeedsPersonError(
+        f"version {version} of {model!r} does not start by itself",
+        expected="a person who starts it, since version "
+        f"{taken_back} was rolled back (`rollout.after_rollback: wait`)",
+        found="a run that an event or a schedule has started",
+        remedy="start `model_release` by hand, or set `rollout.after_rollback: go_on`",
+    )
+
+
+def require_unreleased(model: str, version: int, state: ReleaseState | None) -> None:
+    """Refuse to release a version again that users have met; what came later changes nothing.
+
+    :param state: the fold of the version's record; None where it has none.
+    :raises AlreadyReleasedError: it was promoted or rolled back before.
+    """
+    if state is None:
+        return
+    met = state.outcome if state.outcome in ("promoted", "rolled_back") else state.standing
+    if met:
+        raise AlreadyReleasedError(
+            f"version {version} of {model!r} was released before",
+            expected="a version that was never promoted or rolled back",
+            found=f"{met}; its newest run is {state.release_id}, which ended as {state.outcome}",
+            remedy="release a new version, or tick `Release again` (force)",
+        )
+
+
+def require_newer(model: str, version: int, *, live: int | None) -> None:
+    """Refuse to release a version that is older than the live one.
+
+    Releases that queue may come out of order; an old one must not take the users back behind a newer one.
+
+    :param live: the version that is live; None: none is.
+    :raises AlreadyReleasedError: a newer version is live.
+    """
+    if live is not None and live > version:
+        raise AlreadyReleasedError(
+            f"a newer version of {model!r} than {version} is live",
+            expected=f"a version above {live}",
+            found=f"version {version}",
+            remedy="release a newer version, or tick `Release again` (force) to go back to this one",
+        )
+
+
+def require_older(model: str, version: int, *, live: int) -> None:
+    """Raise unless the version to go back to is older than the one that is live.
+
+    :param live: the version that is live.
+    :raises UserError: it is not older.
+    """
+    if version < live:
+        return
+    raise UserError(
+        f"version {version} of {model!r} is not older than version {live}, which is live",
+        expected=f"a version below {live}",
+        found=str(version),
+        remedy="release it, or ask for it with `newer`, which another person must approve",
+    )
+
+
+def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefusedError | None:
+    """Return why users may not be led back to a version that was named; None where its record shows it promoted.
+
+    :param state: the fold of the record of the version to go back to.
+    :param manifest_sha256: digest of its manifest as it lies in the store now.
+    """
+    remedy = "name another version, or release this one again, through every gate, with `force`"
+    if state.rejection is not None:
+        found = f"it was {state.rejection.told}"
+        if state.standing == "promoted":
+            remedy = (
+                "name another version; where the rejection does not hold any more, lift it by the DAG "
+                "version_rejection (`unreject`), with a reason, then start this again"
+            )
+        else:
+            remedy = f"{remedy}, once the rejection is lifted by the DAG version_rejection (`unreject`)"
+    elif state.standing != "promoted":
+        found = "it was rolled back" if state.standing else "it was never promoted"
+    elif state.promoted_sha256 not in ("", manifest_sha256):
+        found = f"another manifest, {manifest_sha256}"
+    else:
+        return None
+    return RaiseRefusedError(
+        f"nobody may be led to version {state.version} of {state.model!r}",
+        expected="a version that the record shows promoted, and neither rolled back nor rejected since",
+        found=found,
+        remedy=remedy,
+    )

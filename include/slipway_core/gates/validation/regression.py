@@ -1,0 +1,182 @@
+"""Validation of a regressor: errors against the labels, explained variance, agreement with stable.
+
+With errors e, labels y and n rows: MAE = Σ|e| / n, RMSE = √(Σe² / n), R² = 1 - Σe² / Σ(y - mean y)². Each is the mean
+of a column over the rows (R² of 1 - n e² / Σ(y - mean y)²), which is how great-expectations is asked for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slipway_core.errors import GoldenSetError
+from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.scores import (
+    WORST_EXAMPLES,
+    Array,
+    ValidationScores,
+    always,
+    every_row,
+    mean,
+    mean_between,
+    no_answers_of_this_kind,
+    number,
+    require_rows,
+)
+from slipway_core.spec.validation import RegressionValidation
+from slipway_core.written_numbers import amount
+from slipway_core.written_numbers import number as written
+
+# Of as many rows as a golden set can have, the sum is a number still.
+_LARGEST_ERROR = 1e300
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionScores(ValidationScores):
+    """The columns are finite, absolute_error, squared_error, explained if labels vary, and agrees if known.
+
+    Errors are in the label's unit, over the rows with finite answers; None where there is no such row.
+    """
+
+    kind: ClassVar[str] = "regression"
+    mae: float | None
+    rmse: float | None
+    r2: float | None
+    not_finite_rows: int
+    validation: RegressionValidation
+
+    def suite(self) -> list[dict[str, Any]]:
+        """Expect finite answers, each limit that the release file has, and agreement with a stable version."""
+        asked = self.validation
+        suite = [every_row(self.rows), always("finite", "every answer is a finite number")]
+        if asked.mae_max is not None:
+            meaning = f"the mean absolute error is at most {amount(asked.mae_max)}"
+            suite.append(mean_between("absolute_error", meaning, most=asked.mae_max))
+        if asked.rmse_max is not None:
+            meaning = f"the mean squared error is at most {amount(asked.rmse_max)} squared"
+            suite.append(mean_between("squared_error", meaning, most=asked.rmse_max**2))
+        if asked.r2_min is not None:
+            meaning = f"R², the share of the labels' variance that is explained, is at least {asked.r2_min:g}"
+            suite.append(mean_between("explained", meaning, least=asked.r2_min))
+        if self.agreement is not None:
+            meaning = (
+                f"at least {asked.agreement_min:.1%} of the rows are answered as by the stable version, within "
+                f"{asked.abs_tolerance:g} + {asked.rel_tolerance:g} × its answer"
+            )
+            suite.append(mean_between("agrees", meaning, least=asked.agreement_min, most=1.0))
+        return suite
+
+    def figures(self) -> dict[str, Any]:
+        """Return errors, explained variance and agreement."""
+        return {
+            "rows": self.rows,
+            "mae": self.mae,
+            "mae_max": self.validation.mae_max,
+            "rmse": self.rmse,
+            "rmse_max": self.validation.rmse_max,
+            "r2": self.r2,
+            "r2_min": self.validation.r2_min,
+            "agreement": self.agreement,
+            "agreement_min": self.validation.agreement_min,
+            "not_finite_rows": self.not_finite_rows,
+        }
+
+    def words(self) -> str:
+        """Say how large the errors are."""
+        figures = {"mean absolute error": self.mae, "root mean squared error": self.rmse, "R²": self.r2}
+        told = [f"{name} {written(value, 4)}" for name, value in figures.items() if value is not None]
+        words = f"{', '.join(told) or 'no finite answer'} over {self.rows} rows"
+        return (
+            f"{words}, {self.not_finite_rows} with answers that are not finite"
+            if self.not_finite_rows
+            else words
+        )
+
+
+def score_regression(
+    golden: GoldenSet, answers: Array, stable_answers: Array | None, validation: RegressionValidation
+) -> RegressionScores:
+    """Score the answers to all golden rows, (rows,) or (rows, 1).
+
+    :raises ValidationRefusedError: rows are missing.
+    :raises SpecError: the output cannot be a regression.
+    :raises GoldenSetError: explained variance is asked for and the labels have none.
+    """
+    predicted, labels = _predictions(answers, golden.rows), golden.labels
+    with np.errstate(over="ignore"):
+        error = np.where(np.isfinite(predicted), predicted - labels, np.nan)
+        variance = float(labels.var())
+        columns: dict[str, Array] = {
+            "finite": np.isfinite(predicted).astype(int),
+            "absolute_error": _counted(np.abs(error)),
+            "squared_error": _counted(error**2),
+        }
+        explained = None if variance == 0 else _counted(1.0 - columns["squared_error"] / variance)
+    if explained is not None:
+        columns["explained"] = explained
+    elif validation.r2_min is not None:
+        raise _no_variance(golden, validation)
+    stable = None if stable_answers is None else _predictions(stable_answers, golden.rows)
+    if stable is not None:
+        columns["agrees"] = _agrees(predicted, stable, validation).astype(int)
+    squared = mean(columns["squared_error"])
+    return RegressionScores(
+        rows=golden.rows,
+        agreement=None if stable is None else float(columns["agrees"].mean()),
+        columns={name: [number(value) for value in values] for name, values in columns.items()},
+        worst=_worst(labels, predicted, columns["absolute_error"], stable),
+        mae=mean(columns["absolute_error"]),
+        rmse=None if squared is None else float(np.sqrt(squared)),
+        r2=mean(columns["explained"]) if "explained" in columns else None,
+        not_finite_rows=int((~np.isfinite(predicted)).sum()),
+        validation=validation,
+    )
+
+
+def _predictions(answers: Array, rows: int) -> Array:
+    require_rows(answers, rows)
+    if answers.dtype.kind not in "iuf" or answers.shape not in ((rows,), (rows, 1)):
+        raise no_answers_of_this_kind("regression", "a number for each row, [rows] or [rows, 1]", answers)
+    return answers.reshape(rows).astype(np.float64)
+
+
+def _counted(errors: Array) -> Array:
+    """Return errors of which none is infinite: one that is too large for a number must not be left out of the mean."""
+    return np.asarray(np.clip(errors, -_LARGEST_ERROR, _LARGEST_ERROR))
+
+
+def _agrees(predicted: Array, stable: Array, validation: RegressionValidation) -> Array:
+    with np.errstate(invalid="ignore"):
+        allowed = validation.abs_tolerance + validation.rel_tolerance * np.abs(stable)
+        near = np.abs(predicted - stable) <= allowed
+    return np.asarray(near & np.isfinite(predicted) & np.isfinite(stable))
+
+
+def _worst(
+    labels: Array, predicted: Array, absolute_error: Array, stable: Array | None
+) -> tuple[dict[str, Any], ...]:
+    """Show the largest errors; an answer that is not finite is the largest of all."""
+    size = np.nan_to_num(absolute_error, nan=np.inf)
+    order = np.argsort(-size, kind="stable")[:WORST_EXAMPLES].tolist()
+    return tuple(
+        {
+            "row": row,
+            "label": float(labels[row]),
+            "predicted": number(predicted[row]),
+            "error": number(predicted[row] - labels[row]),
+            "stable": None if stable is None else number(stable[row]),
+        }
+        for row in order
+        if size[row] > 0
+    )
+
+
+def _no_variance(golden: GoldenSet, validation: RegressionValidation) -> GoldenSetError:
+    return GoldenSetError(
+        "all labels of the golden set are alike: there is no variance to explain",
+        expected=f"labels that differ, since `validation.r2_min` is {validation.r2_min:g}",
+        found=f"{golden.rows} times {golden.labels[0]:g}",
+        remedy="Take more rows into the golden set, or hold the errors to `mae_max` or `rmse_max` instead.",
+    )

@@ -1,0 +1,35 @@
+"""How a release ends, by what its record says when its tasks are over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slipway_core.record.state import ReleaseState
+
+CANCELLATION = "cancellation"
+"""Who took the users back where the run was stopped."""
+
+
+def concluded(state: ReleaseState, *, stop_reason: str = "") -> ReleaseState:
+    """Return the state with its outcome, the stage that refused and the reason.
+
+    What became of the traffic outweighs what became of the tasks.
+
+    :param stop_reason: why a person has stopped the run, in that person's words; "": nobody has said it. It is told
+        here, at the end, and not while users are taken back: who does that waits for nothing but the cluster.
+    """
+    if state.outcome == "rolled_back" and state.rolled_back_by == CANCELLATION:
+        return replace(state, reason=_with(state.reason, stop_reason))
+    if state.outcome != "open":
+        return state
+    if state.refused_by is not None:
+        return replace(state, outcome="refused")
+    failed = next((stage for stage in state.stages if stage.outcome in ("failed", "inconclusive")), None)
+    if failed is not None:
+        return replace(state, outcome="failed", refused_by=None, reason=failed.reason)
+    reason = _with("the run was stopped before the release had ended", stop_reason)
+    return replace(state, outcome="cancelled", refused_by=None, reason=reason)
+
+
+def _with(reason: str | None, stop_reason: str) -> str | None:
+    return f"{reason}: {stop_reason}" if reason and stop_reason else reason

@@ -1,0 +1,155 @@
+"""The validation report as one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from slipway_core.document_form import form_of
+from slipway_core.gates.outcome import GateOutcome
+from slipway_core.reports.data_docs.page import INDEX
+from slipway_core.reports.html_page import render_page
+from slipway_core.reports.validation.examples import Examples
+
+# Figures that are no shares: key, caption, the limit's key, and its words.
+_SIZES = (
+    ("mae", "Mean absolute error", "mae_max", "at most"),
+    ("rmse", "Root mean squared error", "rmse_max", "at most"),
+    ("r2", "R²", "r2_min", "at least"),
+)
+
+
+@form_of("the validation report")
+def render_report_html(report: Mapping[str, Any]) -> str:
+    """Return the page for what `expectations.validation_report` or `signature_report.signature_report` makes.
+
+    Missing parts are left out.
+
+    :raises UserError: for a report of another form.
+    """
+    numbers, stable = report.get("numbers") or {}, report.get("stable_version")
+    confusion, signature = report.get("confusion") or {}, report.get("signature") or {}
+    classes, counts = confusion.get("classes") or [], confusion.get("counts") or []
+    return render_page(
+        "validation/page.html.j2",
+        report=report,
+        state=_state(report.get("outcome")),
+        suite_names={"golden": "The golden set itself", "answers": "What else is expected of the answers"},
+        data_docs=INDEX if report.get("data_docs") == INDEX else None,
+        shares=_shares(report, numbers, stable),
+        sizes=_sizes(report, numbers),
+        rows=_Rows.of(numbers),
+        confusion={"classes": classes, "counts": counts} if len(classes) > 1 else None,
+        examples=Examples.of(str(report.get("kind", "")), report.get("worst") or (), stable),
+        signature=[
+            (kind, tensor) for kind in ("input", "output") for tensor in signature.get(f"{kind}s") or ()
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class _Share:
+    """A figure from 0 to 1, its interval, and what it must at least be. `state`: good, bad, or unsure."""
+
+    caption: str
+    value: float
+    least: float | None
+    state: str
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class _Size:
+    """A figure that is no share, and its limit: at least or at most that, as `words` say."""
+
+    caption: str
+    value: float
+    limit: float | None
+    words: str
+    state: str
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How many golden rows there were, and in words which of them had no good answer."""
+
+    count: int
+    bad: str
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, Any]) -> _Rows | None:
+        if numbers.get("rows") is None:
+            return None
+        told = (
+            ("not_finite_rows", "with answers that are not finite"),
+            ("unanswered_rows", "without an answer"),
+        )
+        bad = ", ".join(f"{numbers[name]} {words}" for name, words in told if numbers.get(name))
+        return cls(int(numbers["rows"]), bad)
+
+
+# The column of the answers' table whose mean a figure is.
+_COLUMNS = {
+    "accuracy": "correct",
+    "agreement": "agrees",
+    "mae": "absolute_error",
+    "rmse": "squared_error",
+    "r2": "explained",
+}
+
+
+def _state(outcome: object) -> str:
+    """Return the gate's outcome; what is none of them is no pass."""
+    return outcome if isinstance(outcome, str) and outcome in get_args(GateOutcome) else "fail"
+
+
+def _shares(report: Mapping[str, Any], numbers: Mapping[str, Any], stable: object) -> list[_Share]:
+    captions = {
+        "accuracy": "Accuracy",
+        "score": f"Likeness to the golden answers ({numbers.get('match', '')})",
+        **(report.get("captions") or {}),
+        "agreement": f"Agreement with version {stable}",
+    }
+    return [
+        _Share(caption, float(numbers[name]), _limit(numbers, name), *_sure(report, name))
+        for name, caption in captions.items()
+        if numbers.get(name) is not None
+    ]
+
+
+def _sizes(report: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[_Size]:
+    return [
+        _Size(caption, float(numbers[name]), _known(numbers.get(limit)), words, *_sure(report, name))
+        for name, caption, limit, words in _SIZES
+        if numbers.get(name) is not None
+    ]
+
+
+def _sure(report: Mapping[str, Any], name: str) -> tuple[str, tuple[float, float] | None]:
+    """Return whether a figure is good, bad or unsure, and its interval; root errors are squared in the table."""
+    column = _COLUMNS.get(name, name)
+    of = next((one for one in report.get("expectations") or () if _column(one) == column), None)
+    if of is None:
+        return "good", None
+    low_high = of.get("interval")
+    interval = None if not low_high else (float(low_high[0]), float(low_high[1]))
+    if interval is not None and name == "rmse":
+        interval = (max(interval[0], 0.0) ** 0.5, max(interval[1], 0.0) ** 0.5)
+    if not of.get("success"):
+        return "bad", interval
+    return ("unsure" if of.get("decision") in ("inconclusive", "no_limit") else "good"), interval
+
+
+def _column(expectation: Mapping[str, Any]) -> object:
+    return (expectation.get("kwargs") or {}).get("column")
+
+
+def _limit(numbers: Mapping[str, Any], name: str) -> float | None:
+    """Return what a share must at least be; a limit of 0 is none."""
+    return _known(numbers.get(f"{name}_min")) or None
+
+
+def _known(value: Any) -> float | None:
+    return None if value is None else float(value)

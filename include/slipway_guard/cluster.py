@@ -1,0 +1,149 @@
+"""What the guard asks of the Kubernetes API: three lists, two kinds of objects, four patches, one event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubernetes import config
+from kubernetes.client import ApiClient, Configuration
+
+from slipway_core.errors import ClusterUnavailableError, SpecError
+from slipway_core.rollout import lease
+from slipway_core.rollout.fields import FIELD_MANAGER, deployment_mode
+from slipway_guard.log import say
+from slipway_kubernetes import ObjectKind
+from slipway_kubernetes.asking import asking_again
+from slipway_kubernetes.client import KubernetesObjects
+
+# Nobody is there to correct an object: one that the API server refuses is tried again, as all else.
+_SERVICES = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
+_ROUTES = ObjectKind("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
+_KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
+_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
+_LEASES = ObjectKind(lease.GROUP, lease.API_VERSION, lease.PLURAL, "Lease")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """InferenceServices and our Leases as the API returned them, and what its clock said (None: nothing).
+
+    `routes` are the HTTPRoutes, in which Standard mode shows its traffic; none where no service is in that mode.
+    """
+
+    services: tuple[Mapping[str, Any], ...]
+    leases: tuple[Mapping[str, Any], ...]
+    routes: tuple[Mapping[str, Any], ...] = ()
+    server_time: datetime | None = None
+
+
+class Cluster:
+    """The parts of the API that a guard needs, in some namespaces or (none named) in all.
+
+    Methods raise ClusterUnavailableError for whatever keeps the API from doing as asked.
+    """
+
+    def __init__(self, api: ApiClient, namespaces: tuple[str, ...] = ()) -> None:
+        self._objects = KubernetesObjects(
+            api,
+            refused_remedy="check the guard's rights and KServe's installation",
+            away_remedy="check the API server and the way to it",
+            field_manager=FIELD_MANAGER,
+        )
+        self._namespaces = namespaces
+
+    def snapshot(self) -> Snapshot:
+        """Look at everything once. Leases after services: one that a canary has is not missed."""
+        services, _ = self._list(_SERVICES)
+        leases, server_time = self._list(_LEASES, label_selector=lease.SELECTOR)
+        return Snapshot(tuple(services), tuple(leases), self._routes(services), server_time)
+
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
+        """Merge-patch an InferenceService; False: it has changed since it was read, or is gone.
+
+        :param limit_s: when to give the answer up; None: when KServe's webhooks must have answered.
+        """
+        return self._objects.patch(_SERVICES, namespace, name, body, limit_s=limit_s) is not None
+
+    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a Knative Service; None: there is none, or it cannot be seen. To set a weight takes none."""
+        try:
+            return self._objects.read(_KNATIVE_SERVICES, namespace, name)
+        except ClusterUnavailableError as error:
+            say("knative_service_not_seen", logging.WARNING, found=str(error))
+            return None
+
+    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a revision; None: there is none, or it cannot be seen. Whether users are safe may be told without."""
+        try:
+            return self._objects.read(_REVISIONS, namespace, name)
+        except ClusterUnavailableError as error:
+            say("revision_not_seen", logging.WARNING, found=str(error))
+            return None
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch a Knative Service of KServe's; False: it has changed since it was read, or is gone."""
+        return self._objects.patch(_KNATIVE_SERVICES, namespace, name, body) is not None
+
+    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch an HTTPRoute of KServe's; False: it has changed since it was read, or is gone."""
+        return self._objects.patch(_ROUTES, namespace, name, body) is not None
+
+    def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch a Lease; False: it has changed since it was read, or is gone."""
+        return self._objects.patch(_LEASES, namespace, name, body) is not None
+
+    def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
+        """Write an Event; False: there is one of this name already."""
+        return self._objects.create_event(namespace, body)
+
+    def _routes(self, services: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+        """Return the routes, where they matter. They show whether users are safe; to make them safe takes none."""
+        if not any(deployment_mode(service) == "Standard" for service in services):
+            return ()
+        try:
+            return tuple(self._list(_ROUTES)[0])
+        except ClusterUnavailableError as error:
+            say("routes_not_seen", logging.WARNING, found=str(error))
+            return ()
+
+    def _list(
+        self, kind: ObjectKind, label_selector: str = ""
+    ) -> tuple[list[Mapping[str, Any]], datetime | None]:
+        items: list[Mapping[str, Any]] = []
+        server_time = None
+        for namespace in self._namespaces or (None,):
+            listing = self._objects.list(kind, namespace, label_selector=label_selector)
+            items += listing.items
+            server_time = listing.server_time
+        return items, server_time
+
+
+def connect(kubeconfig: str | None) -> ApiClient:
+    """Return a client with the rights of a kubeconfig, or of the pod that this runs in.
+
+    :raises SpecError: there is no usable one.
+    """
+
+    def client() -> ApiClient:
+        configuration = Configuration()
+        if kubeconfig is None:
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        return ApiClient(configuration)
+
+    try:
+        return asking_again(client)
+    except Exception as error:  # a file that is no YAML fails with the parser's own errors
+        raise SpecError(
+            "the guard does not know how to reach the cluster",
+            expected="a pod's service account, or --kubeconfig with a readable file",
+            found=str(error),
+            remedy="run it in the cluster, or name a kubeconfig",
+        ) from error
