@@ -126,7 +126,7 @@ def _taken_back(state: ReleaseState) -> Lacking | None:
 def _proved_for_fleet(wanted: Raise, state: ReleaseState) -> Lacking | None:
     required = state.required
     if required is None:
-        return "a record that says what the release must prove", "one that was begun by an older Slipway"
+        return "a record that says what the release must prove", "one that does not say it"
     return (
         _manifest_differs(wanted, state)
         or _gate_missing(required.gates, state)
@@ -161,7 +161,7 @@ def _not_proved(wanted: Raise, state: ReleaseState) -> Lacking | None:
     """Return what is lacking where the attempt has not proved what it must; None where it has."""
     required = state.required
     if required is None:
-        return "a record that says what the release must prove", "one that was begun by an older Slipway"
+        return "a record that says what the release must prove", "one that does not say it"
     return (
         _manifest_differs(wanted, state)
         or _gate_missing(required.gates_for(wanted.weight), state)

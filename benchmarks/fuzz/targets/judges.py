@@ -27,7 +27,7 @@ _RECORDING: tuple[list[Any], ...] = (
         {"policy": AnalysisPolicy(latency_ceiling_ms=100, error_ceiling_percent=10).to_dict()},
         {"at": "x", "step": {"weight": 5, "bake_s": 4.0}},
         {"window": _WINDOW.to_dict()},
-        {"blind": "no answer"},
+        {"no_data": "no answer"},
         {"window": _REPLAYED.to_dict()},
         {"window": _STREAMED.to_dict()},
     ],
@@ -79,7 +79,7 @@ def _read_state(content: bytes) -> None:
     judge.standing()
     judge.observe(_WINDOW)
     judge.observe(_REPLAYED)
-    json.dumps(judge.observe_failure("blind").to_dict())
+    json.dumps(judge.observe_failure("no_data").to_dict())
     judge.to_json()
 
 

@@ -158,15 +158,14 @@ class WealthProcesses:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready; floats survive JSON unchanged."""
-        # Saved states keep the names that they began with.
-        return {"stakes": self.components.tolist(), "windows": self.windows.tolist()}
+        return {"wealth": self.components.tolist(), "windows": self.windows.tolist()}
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`.
 
         :raises ValueError: it is the state of other tests, or none.
         """
-        components = np.array(value["stakes"], dtype=np.float64)
+        components = np.array(value["wealth"], dtype=np.float64)
         windows = np.array(value["windows"], dtype=np.int64)
         if components.shape != self.components.shape or windows.shape != self.windows.shape:
             raise ValueError(f"wealth of shape {components.shape}, expected {self.components.shape}")

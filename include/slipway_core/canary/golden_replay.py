@@ -74,8 +74,7 @@ class GoldenReplayEvidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready."""
-        # Saved states keep the names that they began with.
-        return {"stake": self._initial_wealth, "questions": self._tests.to_dict()}
+        return {"initial_wealth": self._initial_wealth, "tests": self._tests.to_dict()}
 
     @classmethod
     def from_dict(cls, policy: AnalysisPolicy, value: Mapping[str, Any]) -> GoldenReplayEvidence:
@@ -86,6 +85,6 @@ class GoldenReplayEvidence:
         :raises TypeError: a part has another form.
         """
         found = cls(policy, 0.0)
-        found._initial_wealth = float(value["stake"])
-        found._tests.restore(value["questions"])
+        found._initial_wealth = float(value["initial_wealth"])
+        found._tests.restore(value["tests"])
         return found

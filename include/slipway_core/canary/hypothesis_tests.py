@@ -241,33 +241,29 @@ class HypothesisTests:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready."""
-        grace = self._grace.to_dict()
         return {
-            # Saved states keep the names that they began with.
-            "fortunes": self._processes.to_dict(),
+            "processes": self._processes.to_dict(),
             "dispersion": self._dispersion.to_list(),
             "past": histogram_to_list(self._past),
             "latencies": self._latencies.to_dict(),
             "warm_windows": self._grace.windows,
-            **({"allowed_slow": self._allowed_slow} if self._allowed_slow else {}),
-            **({} if grace is None else {"grace": grace}),
+            "allowed_slow": self._allowed_slow,
+            "grace": self._grace.to_dict(),
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`.
 
-        A state that was saved before latencies were kept for words, or before raises had a grace, has none of them.
-
         :raises ValueError: it is the state of other tests, or a number in it is none.
         :raises KeyError: a part is missing.
         :raises TypeError: a part has another form.
         """
-        self._processes.restore(value["fortunes"])
+        self._processes.restore(value["processes"])
         self._dispersion.restore(value["dispersion"])
         self._past = histogram_from_list(value["past"])
-        self._latencies = LatencyTotals.from_dict(value.get("latencies") or {"stable": [], "candidate": []})
-        self._grace.restore(int(value["warm_windows"]), value.get("grace"))
-        self._allowed_slow = float(value.get("allowed_slow", 0.0))
+        self._latencies = LatencyTotals.from_dict(value["latencies"])
+        self._grace.restore(int(value["warm_windows"]), value["grace"])
+        self._allowed_slow = float(value["allowed_slow"])
         if not 0 <= self._allowed_slow <= 1:
             raise ValueError(f"{self._allowed_slow}: not a share of the answers")
         self._update_logs()

@@ -274,7 +274,6 @@ class CanaryJudge:
 
     def to_json(self) -> str:
         """Return policy and state as JSON text."""
-        # Saved states keep the names that they began with.
         return json.dumps(
             {
                 "state_version": _STATE_VERSION,
@@ -285,8 +284,8 @@ class CanaryJudge:
                 "canary": self._canary.to_dict(),
                 **self._coverage.to_dict(),
                 "failed": self._failed,
-                "blind_windows": self._no_data_windows,
-                **({"disrupted_windows": self._disrupted_windows} if self._disrupted_windows else {}),
+                "no_data_windows": self._no_data_windows,
+                "disrupted_windows": self._disrupted_windows,
                 **self._users.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 **self._others.to_dict(),
@@ -297,9 +296,6 @@ class CanaryJudge:
     def from_json(cls, text: str) -> CanaryJudge:
         """Rebuild a judge from `to_json`'s text.
 
-        A text without replays, unjudged counts, the router's, thin windows or a clump (saved before there were any) is
-        that of a judge that has seen none.
-
         :raises SlipwayError: it is not such a text.
         """
         try:
@@ -309,9 +305,9 @@ class CanaryJudge:
             judge = cls(AnalysisPolicy.from_mapping(state["policy"]))
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
-            judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
-            judge._disrupted_windows = int(state.get("disrupted_windows", 0))
-            judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
+            judge._failed, judge._no_data_windows = state["failed"], int(state["no_data_windows"])
+            judge._disrupted_windows = int(state["disrupted_windows"])
+            judge.unjudged = Totals.from_dict(state["unjudged"])
             for part in (judge._users, judge._coverage, judge._others):
                 part.restore(state)
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:

@@ -70,15 +70,15 @@ class OtherSources:
         return told
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state, JSON-ready; streams are left out until there were any."""
+        """Return the state, JSON-ready; what has not begun is null."""
         return {
             "replayed": None if self.replayed is None else self.replayed.to_dict(),
-            **({} if self.streamed is None else {"streamed": self.streamed.to_dict()}),
+            "streamed": None if self.streamed is None else self.streamed.to_dict(),
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`, among other keys; errors as of `GoldenReplayEvidence.from_dict`."""
-        if value.get("replayed") is not None:
+        if value["replayed"] is not None:
             self.replayed = GoldenReplayEvidence.from_dict(self._policy, value["replayed"])
-        if value.get("streamed") is not None:
+        if value["streamed"] is not None:
             self.streamed = StreamedRequests.from_dict(self._policy, value["streamed"])

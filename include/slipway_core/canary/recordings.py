@@ -6,7 +6,7 @@ One JSON object a line; keys beside these are ignored:
     {"step": {"weight": 5, "bake_s": 60}}     a step of the canary begins
     {"window": {"seconds": 10, "stable": SAMPLE, "candidate": SAMPLE}}, or the inner object alone;
                                               "source": "replay" where golden requests were replayed
-    {"blind": "why"}                          a window in which the metrics source could not be read
+    {"no_data": "why"}                          a window in which the metrics source could not be read
     {"coverage": {"not_seen": ["latency"]}}   what the source of the windows that follow cannot see
 
     SAMPLE: {"requests": 950, "errors": 4, "latency_buckets": {"5.0": 900, "10.0": 45, "inf": 5}}
@@ -28,11 +28,11 @@ from slipway_core.spec.release_file import parse_release_spec
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
 from slipway_core.yaml_source import parse_yaml_mapping
 
-_ENTRIES = ("policy", "step", "window", "blind", "coverage")
+_ENTRIES = ("policy", "step", "window", "no_data", "coverage")
 # Longer than any step is watched.
 _LONGEST_S = 1e12
 _EXPECTED_LINE = (
-    'one JSON object with "step", "window", "blind" or "coverage" (or "policy" in the first line), '
+    'one JSON object with "step", "window", "no_data" or "coverage" (or "policy" in the first line), '
     'or a bare window with "seconds", "stable" and "candidate"'
 )
 _EXPECTED_WINDOW = '"seconds", "stable" and "candidate"; both samples with "requests" and "errors"'
@@ -112,7 +112,7 @@ def read_entry(line: str) -> Entry:
         found = " and ".join(f'"{name}"' for name in named) or _shortened(line)
         raise ReplayError("this is no line of a recording", expected=_EXPECTED_LINE, found=found)
     kind, content = named[0], value[named[0]]
-    if kind == "blind":
+    if kind == "no_data":
         return NoData(str(content))
     if not isinstance(content, dict):
         raise ReplayError(

@@ -42,17 +42,14 @@ class RouterShare:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> RouterShare:
-        """Rebuild the counts from `to_dict`'s form; one sum of all windows, as it was saved once, is one window.
+        """Rebuild the counts from `to_dict`'s form.
 
         :raises KeyError: a count is missing.
         :raises TypeError: a window is none.
         :raises ValueError: one is no number from 0.
         """
-        if "stable_requests" in value:
-            pairs = [(value["candidate_requests"], value["stable_requests"])]
-        else:
-            pairs = [(candidate, stable) for candidate, stable in value["windows"]]
-        older = value.get("older_windows", 0)
+        pairs = [(candidate, stable) for candidate, stable in value["windows"]]
+        older = value["older_windows"]
         counts = [older, *(count for pair in pairs for count in pair)]
         if any(not isinstance(one, int) or isinstance(one, bool) or one < 0 for one in counts):
             raise ValueError(f"{counts}: not numbers from 0")

@@ -19,8 +19,7 @@ class Totals:
     """Sums over windows of both revisions: of users' windows, and apart from them what was replayed and streamed.
 
     `idle_seconds` are those in which the candidate was asked nothing, less those in which golden requests were: they
-    let no bake time pass. A state that was saved before there were replays, streamed requests or idle seconds lacks
-    them; it has seen none.
+    let no bake time pass.
     """
 
     seconds: float = 0.0

@@ -67,15 +67,12 @@ class Statistics:
             "bake_s": self.bake_s,
             "step": self.step.to_dict(),
             "canary": self.canary.to_dict(),
-            # The record keeps the name that it began with.
-            "blind_windows": self.no_data_windows,
+            "no_data_windows": self.no_data_windows,
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Statistics:
         """Rebuild them from `to_dict`'s form.
-
-        A verdict that was recorded before there were replays has no evidence by source: all of it is users'.
 
         :raises ValueError: a number is none.
         :raises KeyError: a number is missing.
@@ -94,7 +91,7 @@ class Statistics:
         return cls(
             evidence=evidence,
             total_evidence=total,
-            users_alone=float(value.get("users_alone", total)),
+            users_alone=float(value["users_alone"]),
             replays_alone=None if replays is None else float(replays),
             threshold=float(value["threshold"]),
             no_worse=float(value["no_worse"]),
@@ -105,7 +102,7 @@ class Statistics:
             bake_s=float(value["bake_s"]),
             step=Totals.from_dict(value["step"]),
             canary=Totals.from_dict(value["canary"]),
-            no_data_windows=int(value["blind_windows"]),
+            no_data_windows=int(value["no_data_windows"]),
             streams_alone=None if streams is None else float(streams),
         )
 
@@ -133,8 +130,7 @@ class Verdict:
             "reason": self.reason,
             "statistics": self.statistics.to_dict(),
             "window": None if self.window is None else self.window.to_dict(),
-            # The record keeps the name that it began with.
-            "blind": self.no_data,
+            "no_data": self.no_data,
             **({"not_seen": list(self.not_seen)} if self.not_seen else {}),
         }
 
@@ -156,7 +152,7 @@ class Verdict:
             reason=reason,
             statistics=Statistics.from_dict(value["statistics"]),
             window=None if window is None else Window.from_dict(window),
-            no_data=bool(value["blind"]),
+            no_data=bool(value["no_data"]),
             not_seen=words_of(value.get("not_seen", [])),
         )
 

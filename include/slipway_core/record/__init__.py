@@ -1,5 +1,4 @@
 """The record of a release: append-only events, and the state that they fold to.
 
-The record is the truth about a release. Nothing here stores an event. An event that an earlier
-state of the project wrote folds as it did.
+The record is the truth about a release. Nothing here stores an event.
 """

@@ -10,7 +10,6 @@ from pathlib import Path
 from slipway_core.errors import SpecError
 from slipway_core.spec.json_schema import release_file_schema
 from slipway_core.spec.release_file import load_release_spec
-from slipway_core.spec.renamed_keys import renamed_keys_told
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,14 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
     failures = 0
     for path in options.files:
         try:
-            with renamed_keys_told() as told:
-                spec = load_release_spec(path)
+            spec = load_release_spec(path)
         except SpecError as error:
             failures += 1
             print(error, file=sys.stderr)
         else:
-            for warning in told:
-                print(f"Warning: {warning}", file=sys.stderr)
             print(f"{path}: {spec.model}, {len(spec.rollout.steps)} steps")
     return 1 if failures else 0
 

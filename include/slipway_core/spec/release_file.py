@@ -268,10 +268,9 @@ def parse_release_spec(
     :raises SpecError: it cannot be used; names file, line and key, and for an unknown key the nearest valid one.
     """
     from slipway_core.spec.complaints import explain
-    from slipway_core.spec.renamed_keys import with_new_names
     from slipway_core.yaml_source import parse_yaml_mapping
 
-    parsed = with_new_names(parse_yaml_mapping(text, source))
+    parsed = parse_yaml_mapping(text, source)
     if parsed.data.get("files"):
         raise SpecError(
             f"{source}, line {parsed.line_of(('files',))}: `files` is not to be written",
@@ -292,10 +291,9 @@ def release_spec_of(data: Mapping[str, Any], source: str) -> ReleaseSpec:
     :raises SpecError: it is none.
     """
     from slipway_core.spec.complaints import explain
-    from slipway_core.spec.renamed_keys import with_new_names
     from slipway_core.yaml_source import YamlSource
 
-    parsed = with_new_names(YamlSource(source, dict(data), {}, {}))
+    parsed = YamlSource(source, dict(data), {}, {})
     try:
         return _validate(parsed.data)
     except ValidationError as error:

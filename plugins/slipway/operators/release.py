@@ -58,7 +58,6 @@ from slipway_core.record.state import ReleaseState
 from slipway_core.reports.canary.files import CANARY_PAGE, canary_files
 from slipway_core.rollout.lease_terms import require_lease_outlasts_take_over
 from slipway_core.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
-from slipway_core.spec.renamed_keys import renamed_keys_told
 from slipway_core.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 
 if TYPE_CHECKING:
@@ -140,10 +139,7 @@ class AdmitReleaseOperator(BaseOperator):
         params = context["params"]
         if not is_by_hand(context):
             require_release_file(self.releases_dir, params["model"])
-        with renamed_keys_told() as told:
-            spec = load_model_spec(Path(self.releases_dir), str(params["model"]), insists=True)
-        for warning in told:
-            self.log.warning("%s", warning)
+        spec = load_model_spec(Path(self.releases_dir), str(params["model"]), insists=True)
         rollout: dict[str, Any] = {name: params[name] for name in ("steps", "window_s") if params.get(name)}
         if params.get("wait_for_approval"):
             rollout["approval"] = {"before_canary": True}

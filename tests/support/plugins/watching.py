@@ -142,4 +142,4 @@ def judged(watched: StepWatch) -> list[PendingEvent]:
 
 
 def has_no_data(event: PendingEvent) -> bool:
-    return bool(event.data.verdict["blind"])
+    return bool(event.data.verdict["no_data"])

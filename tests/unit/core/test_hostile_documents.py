@@ -165,7 +165,7 @@ def test_a_policy_with_an_endless_number_is_refused(key: str, value: Any) -> Non
 @pytest.mark.parametrize(
     "change",
     [
-        {"questions": 7},
+        {"tests": 7},
         {"step": {"seconds": HUGE}},
         {"canary": {"windows": "1"}},
         {"bake_s": HUGE},
@@ -185,7 +185,7 @@ def test_a_judge_that_cannot_be_restored_says_so(change: dict[str, Any]) -> None
 def test_saved_wealth_that_is_no_number_is_refused(wealth: float) -> None:
     """NaN is below every threshold: a judge that took it over would never fail anything."""
     state = json.loads(CanaryJudge(AnalysisPolicy()).to_json())
-    state["questions"]["fortunes"]["stakes"][0][0][0] = wealth
+    state["tests"]["processes"]["wealth"][0][0][0] = wealth
     with pytest.raises(SlipwayError, match="saved state"):
         CanaryJudge.from_json(json.dumps(state))
 

@@ -120,7 +120,7 @@ MADE = {
     "caches": ["caches/tensorrt/sm90.cache"],
 }
 KEYS = sorted({key for keys in MADE.values() for key in keys})
-NOT_IN_THE_BUCKET = {"signing_key", "load_signing_key", "key", "_key", "renamed_keys"}
+NOT_IN_THE_BUCKET = {"signing_key", "load_signing_key", "key", "_key"}
 SOURCES = [PROJECT_ROOT / "include" / "slipway_core", PROJECT_ROOT / "plugins" / "slipway"]
 PLACES = {
     "MODEL": r"[a-z_][a-z0-9_-]*",

@@ -8,7 +8,6 @@ import pytest
 
 from slipway.release_run import ReleaseRun
 from slipway_core.errors import UserError
-from slipway_core.spec.renamed_keys import RenamedKeyWarning
 
 
 def run_with(rollout: dict[str, object]) -> str:
@@ -16,27 +15,6 @@ def run_with(rollout: dict[str, object]) -> str:
     spec = {"model": "digits", "source": {"format": "onnx"}, "rollout": rollout}
     run = {"release_id": "manual__1", "model": "digits", "version": 3, "bucket": "b", "stable": None}
     return json.dumps({**run, "spec": spec})
-
-
-def test_a_run_that_was_admitted_before_keys_got_new_names_goes_on() -> None:
-    """A release run in an XCom is read by former names, and handed on by new ones."""
-    former = {
-        "on_inconclusive": "top_up",
-        "top_up": {"requests_per_s": 4},
-        "preview": {},
-        "mirror": {"requests": 20},
-    }
-    new = {
-        "on_inconclusive": "golden_replay",
-        "golden_replay": {"requests_per_s": 4},
-        "preview": {},
-        "mirror_comparison": {"requests": 20},
-    }
-    with pytest.warns(RenamedKeyWarning, match="the release file in this run"):
-        run = ReleaseRun.parse(run_with(former))
-    assert run == ReleaseRun.parse(run_with(new))
-    assert json.loads(run.model_dump_json())["spec"]["rollout"] == new
-    assert ReleaseRun.parse(run.model_dump_json()) == run
 
 
 def test_a_run_whose_release_file_is_wrong_is_no_admitted_release() -> None:

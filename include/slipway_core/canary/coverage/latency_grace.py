@@ -152,7 +152,7 @@ class LatencyGrace:
         }
 
     def restore(self, windows: int, value: Mapping[str, Any] | None) -> None:
-        """Take over a state; one that was saved before raises had graces has none.
+        """Take over a state; None where raises have no grace.
 
         :raises ValueError: a number is none.
         :raises KeyError: a part is missing.

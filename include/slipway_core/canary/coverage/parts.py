@@ -101,12 +101,8 @@ class Coverage:
         return next((one for one in doubts if one), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state, JSON-ready; what has seen nothing is left out."""
-        return {
-            part.key: self._states[part.key].to_dict()
-            for part in _PARTS
-            if self._states[part.key] != part.fresh
-        }
+        """Return the state, JSON-ready."""
+        return {part.key: self._states[part.key].to_dict() for part in _PARTS}
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`, among other keys.
@@ -116,5 +112,4 @@ class Coverage:
         :raises TypeError: a part of it has another form.
         """
         for part in _PARTS:
-            given = value.get(part.key)
-            self._states[part.key] = part.fresh if given is None else part.read(given)
+            self._states[part.key] = part.read(value[part.key])

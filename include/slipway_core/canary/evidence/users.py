@@ -80,12 +80,11 @@ class UsersEvidence:
         return Earlier.of(canary, step, self.tests.past_latencies)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state, JSON-ready; what has not begun is left out."""
-        # Saved states keep the names that they began with.
+        """Return the state, JSON-ready; what has not begun is null."""
         return {
-            "questions": self.tests.to_dict(),
-            **({"earlier": self.earlier.to_dict()} if self.earlier.is_begun else {}),
-            **({"clump": self.clump.to_dict()} if self.clump.is_begun else {}),
+            "tests": self.tests.to_dict(),
+            "earlier": self.earlier.to_dict() if self.earlier.is_begun else None,
+            "clump": self.clump.to_dict() if self.clump.is_begun else None,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
@@ -95,8 +94,8 @@ class UsersEvidence:
         :raises KeyError: a part of it is missing.
         :raises TypeError: a part of it has another form.
         """
-        self.tests.restore(value["questions"])
-        if value.get("earlier") is not None:
+        self.tests.restore(value["tests"])
+        if value["earlier"] is not None:
             self.earlier = EarlierWindows.from_dict(self._policy, value["earlier"])
-        if value.get("clump") is not None:
+        if value["clump"] is not None:
             self.clump = SingleClump.from_dict(self._policy, value["clump"])

@@ -18,8 +18,7 @@ A window has a `source`: `users`; `replay` for golden requests that were replaye
 for golden requests that were streamed to a model which is asked over streams. Totals keep them apart:
 `candidate_requests` are users', `replayed_requests` and `streamed_requests` are not.
 
-A window without data (the metrics source could not be read) is called `blind` here: documents of format 1 have that
-key. `blind_windows` counts such windows.
+`no_data` marks a window in which the metrics source could not be read; `no_data_windows` counts these.
 
 Times are ISO 8601 in UTC, percents 0 to 100, latencies ms. What is not known is null.
 """
@@ -94,7 +93,7 @@ class _Recorded(_Part):
 
 
 class Sums(_Recorded):
-    """Sums over windows of both revisions; a record from before there were replays has none of these."""
+    """Sums over windows of both revisions."""
 
     seconds: Number = 0
     windows: StrictInt = 0
@@ -115,9 +114,9 @@ class Sums(_Recorded):
 
 
 class RunSums(Sums):
-    """The sums of a run; `windows` are users' here, and `blind_windows` those without data."""
+    """The sums of a run; `windows` are users' here, and `no_data_windows` those without data."""
 
-    blind_windows: StrictInt = 0
+    no_data_windows: StrictInt = 0
 
 
 class Statistics(_Recorded):
@@ -196,7 +195,7 @@ class JudgedWindow(_Part):
     began_at: Time
     at: Time
     source: Source = "users"
-    blind: StrictBool
+    no_data: StrictBool
     status: Status
     reason: str
     statistics: Statistics
@@ -218,7 +217,7 @@ class Step(_Part):
     reason: str | None
     seconds: Number | None
     totals: Sums | None
-    blind_windows: StrictInt
+    no_data_windows: StrictInt
 
 
 class PlannedStep(_Part):

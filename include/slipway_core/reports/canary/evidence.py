@@ -211,7 +211,7 @@ def _step(
         reason=None if finished is None else finished.reason,
         seconds=None if finished is None else finished.seconds,
         totals=None if statistics is None else statistics.step,
-        blind_windows=sum(window.window is None for window in windows),
+        no_data_windows=sum(window.window is None for window in windows),
     )
     return step, windows
 
@@ -237,7 +237,7 @@ def _window(
         began_at=began_at,
         at=at,
         source=source_of(verdict["window"]),
-        blind=bool(verdict.get("blind")),
+        no_data=bool(verdict.get("no_data")),
         status=verdict["status"],
         reason=verdict["reason"],
         statistics=Statistics.model_validate(verdict["statistics"]),
@@ -260,7 +260,7 @@ def _totals(windows: Sequence[JudgedWindow]) -> RunSums:
         {
             **{name: value for name, value in sums.items() if name != "windows"},
             "windows": sum(window.source == "users" for window in windows),
-            "blind_windows": sum(window.blind for window in windows),
+            "no_data_windows": sum(window.no_data for window in windows),
         }
     )
 

@@ -169,7 +169,7 @@ def _cards(evidence: CanaryEvidence, run: Run) -> list[_Card]:
     if totals.streamed_windows:
         failed = f"{totals.streamed_errors:,} of them failed; not counted among users'"
         cards.append(_Card("Golden requests streamed to it", f"{totals.streamed_requests:,}", failed))
-    no_data = f", {totals.blind_windows:,} of them without data" if totals.blind_windows else ""
+    no_data = f", {totals.no_data_windows:,} of them without data" if totals.no_data_windows else ""
     watched = f"{duration(totals.seconds)} of traffic{no_data}"
     cards.append(_Card("Windows judged", f"{totals.windows:,}", watched))
     seconds = exposure.seconds_from_first_bad_answer_to_weight_0

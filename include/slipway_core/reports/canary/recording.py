@@ -86,6 +86,6 @@ def _lines(steps: Sequence[Step], windows: Sequence[JudgedWindow]) -> Iterator[d
             not_seen = window.not_seen or []
             yield {"at": at, "coverage": {"not_seen": not_seen}}
         if window.window is None:
-            yield {"at": at, "blind": _NO_DATA_FRAME.split(window.reason, maxsplit=1)[-1]}
+            yield {"at": at, "no_data": _NO_DATA_FRAME.split(window.reason, maxsplit=1)[-1]}
         else:
             yield {"at": at, "window": window.window.recorded}

@@ -66,7 +66,7 @@ class TimeAxis:
         marks = [at_s(weight.at) for weight in run.weights[1:]]
         ends = [*marks, *(at_s(window.at) for window in run.windows)]
         stretches = [(at_s(window.began_at), at_s(window.at), window) for window in run.windows]
-        no_data = _joined([(start, end) for start, end, window in stretches if window.blind])
+        no_data = _joined([(start, end) for start, end, window in stretches if window.no_data])
         replayed = _joined([(start, end) for start, end, window in stretches if window.source == "replay"])
         end_s = max(1.0, 1.03 * max(ends, default=1.0))
         if max(len(marks), len(no_data), len(replayed)) <= _MOST_STRETCHES:
@@ -129,9 +129,11 @@ def points_of(windows: Sequence[JudgedWindow], axis: TimeAxis) -> tuple[list[Poi
     """
     windows = [window for window in windows if window.source == "users"]
     together = math.ceil(len(windows) / _MOST_POINTS)
-    seen = [(window, _point(window, axis)) for window in windows if not window.blind]
-    no_data_before = itertools.accumulate(window.blind for window in windows)
-    stretch_of = [before for before, window in zip(no_data_before, windows, strict=True) if not window.blind]
+    seen = [(window, _point(window, axis)) for window in windows if not window.no_data]
+    no_data_before = itertools.accumulate(window.no_data for window in windows)
+    stretch_of = [
+        before for before, window in zip(no_data_before, windows, strict=True) if not window.no_data
+    ]
     apart: list[Callable[[int], object]] = [
         lambda place: (seen[place][0].step, stretch_of[place]),
         lambda place: seen[place][0].step,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from slipway_core.errors import SlipwayError, SpecError
 from slipway_core.spec.release_file import load_release_spec
-from slipway_core.spec.renamed_keys import renamed_keys_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Linted:
-    """What a check of one file found: its model and steps, or the first fault; warnings are about old names.
+    """What a check of one file found: its model and steps, or the first fault.
 
     `notes` say what the judge of its canary will not see, and what it allows to the last step.
 
@@ -29,7 +28,6 @@ class Linted:
     path: Path
     model: str = ""
     steps: int = 0
-    warnings: tuple[str, ...] = field(default=())
     error: SlipwayError | None = None
     askable: Askable | None = None
     notes: tuple[str, ...] = field(default=())
@@ -40,7 +38,6 @@ class Linted:
             "file": str(self.path),
             "model": self.model or None,
             "steps": self.steps,
-            "warnings": list(self.warnings),
             "notes": list(self.notes),
             "error": None if self.error is None else self.error.to_dict(),
             "askable": None if self.askable is None else self.askable.as_json(),
@@ -48,7 +45,7 @@ class Linted:
 
     def told(self) -> list[str]:
         """Return it in lines; a fault is an error, which is printed by itself."""
-        lines = [f"{self.path}: warning: {warning}" for warning in self.warnings]
+        lines: list[str] = []
         if self.error is not None:
             return [*lines, f"{self.path}: {self.error.what}"]
         lines.append(f"{self.path}: fine: {self.model}, {self.steps} steps")
@@ -63,8 +60,7 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
     :param golden: the golden set: whether the model can be asked it.
     """
     try:
-        with renamed_keys_told() as told:
-            spec = load_release_spec(path)
+        spec = load_release_spec(path)
     except SpecError as error:
         return Linted(path, error=error)
     if spec.model != path.stem:
@@ -75,17 +71,17 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
             remedy="Rename the file or correct the key: they must agree.",
         )
         return Linted(path, error=misnamed)
-    askable, warnings = None, tuple(map(str, told))
+    askable = None
     if model is not None or golden is not None:
         from slipway.cli.checking.asking_lint import lint_askable
 
         try:
             askable = lint_askable(spec, model, golden)
         except SlipwayError as error:
-            return Linted(path, spec.model, warnings=warnings, error=error)
+            return Linted(path, spec.model, error=error)
     steps = len(spec.rollout.steps)
     notes = (*_blind_spots(spec), *_switches(spec), *_unseen_tail(spec))
-    return Linted(path, spec.model, steps, warnings, askable=askable, notes=notes)
+    return Linted(path, spec.model, steps, askable=askable, notes=notes)
 
 
 def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 
@@ -228,19 +227,6 @@ def test_a_restart_changes_no_later_verdict(
             if number == cut:
                 parted = CanaryJudge.from_json(parted.to_json())
             assert parted.observe(window).to_dict() == whole.observe(window).to_dict()
-
-
-def test_a_state_without_replays_is_read() -> None:
-    """What was saved before there were replays is the state of a judge that has seen none."""
-    judged = judge()
-    judged.observe(users((950, 0), (60, 3)))
-    old = json.loads(judged.to_json())
-    del old["replayed"]
-    for totals in (old["step"], old["canary"]):
-        for name in [one for one in totals if "replayed" in one]:
-            del totals[name]
-    again = CanaryJudge.from_json(json.dumps(old))
-    assert again.observe(CLEAN).to_dict() == judged.observe(CLEAN).to_dict()
 
 
 # --- the promise ---

@@ -55,7 +55,7 @@ def test_the_program_gives_the_judges_own_verdicts(
             assert isinstance(window, Window)
             lines.append(window.to_dict() if number % 2 else {"window": window.to_dict(), "at": "ignored"})
             expected.append(judge.observe(window).to_dict())
-        lines += ["", {"blind": f"gone {step}"}]
+        lines += ["", {"no_data": f"gone {step}"}]
         expected.append(judge.observe_failure(f"gone {step}").to_dict())
     main([recorded(tmp_path / "w.jsonl", *lines)])
     assert verdicts(capsys.readouterr().out) == expected
@@ -67,7 +67,7 @@ def test_the_program_gives_the_judges_own_verdicts(
         ([_STEP, _GOOD, _GOOD], 0),
         ([_STEP, _BAD, _BAD, _BAD], 1),
         ([_STEP, _GOOD], 3),
-        ([_STEP, _GOOD, _GOOD, {"blind": "away"}], 3),
+        ([_STEP, _GOOD, _GOOD, {"no_data": "away"}], 3),
     ],
 )
 def test_the_exit_code_is_that_of_the_last_verdict(lines: list[Any], code: int, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ _SAMPLE = {"requests": 10, "errors": 1}
         ("{not JSON", "{not JSON"),
         ("[1, 2]", "[1, 2]"),
         ('{"windows": {}}', "windows"),
-        ('{"window": {}, "blind": "x"}', '"window" and "blind"'),
+        ('{"window": {}, "no_data": "x"}', '"window" and "no_data"'),
         ('{"window": 3}', "3"),
         ('{"window": {"seconds": 1, "stable": {"requests": 1, "errors": 0}}}', "no 'candidate'"),
         ('{"seconds": 1, "stable": {"requests": NaN, "errors": 0}, "candidate": {}}', "nan"),
@@ -199,7 +199,7 @@ def test_standard_input_that_is_no_text_is_bad_input() -> None:
 
 def test_explain_says_each_verdict_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rules, step, time so far, weight, counts, status, reason, evidence against threshold, and a conclusion."""
-    path = recorded(tmp_path / "w.jsonl", _STEP, _GOOD, {"blind": "connection refused"}, _BAD, _BAD, _BAD)
+    path = recorded(tmp_path / "w.jsonl", _STEP, _GOOD, {"no_data": "connection refused"}, _BAD, _BAD, _BAD)
     assert main([path, "--explain"]) == 1
     told = capsys.readouterr().out
     paragraphs = told.split("\n\n")
@@ -267,7 +267,7 @@ def test_help_tells_the_format_and_the_exit_codes(capsys: pytest.CaptureFixture[
         '{"policy"',
         '{"step"',
         '{"window"',
-        '{"blind"',
+        '{"no_data"',
         '{"coverage"',
         "1 fail",
         "3 inconclusive",

@@ -1,4 +1,4 @@
-"""Verdicts and a judge's state as they lie in S3 since before the judge's types had names."""
+"""Recorded verdicts and a recorded state of a judge, as they lie in S3."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_each_status_is_among_them() -> None:
     """The recordings have verdicts of each status, without data, and on users' and replayed windows."""
     verdicts = [verdict for story in RECORDED.values() for verdict in story["verdicts"]]
     assert {verdict["status"] for verdict in verdicts} == {"pass", "fail", "inconclusive"}
-    assert {verdict["blind"] for verdict in verdicts} == {True, False}
+    assert {verdict["no_data"] for verdict in verdicts} == {True, False}
     assert {verdict["window"]["source"] for verdict in verdicts if verdict["window"]} == {"users", "replay"}
 
 

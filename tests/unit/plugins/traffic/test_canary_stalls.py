@@ -81,7 +81,7 @@ async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: Relea
     before = watched.elapsed_s
     metrics.readings += 300
     await until(lambda: watched.judge.unjudged.windows == 1)
-    await until(lambda: any(one.data.verdict["blind"] for one in judged(watched)))
+    await until(lambda: any(one.data.verdict["no_data"] for one in judged(watched)))
     assert watched.elapsed_s - before < 1.0
     assert max(one.data.verdict["window"]["seconds"] for one in judged(watched) if not has_no_data(one)) < 1.0
     assert sum(has_no_data(one) for one in judged(watched)) == 1

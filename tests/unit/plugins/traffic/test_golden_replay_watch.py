@@ -126,7 +126,7 @@ async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
     monkeypatch.setattr(metrics, "read", away_after_the_first_replay)
     assert await watched.run() == "roll_back"
     verdicts = [event.data.verdict for event in watched.events if event.kind == "window_judged"]
-    assert [verdict["blind"] for verdict in verdicts[-3:]] == [True, True, True]
+    assert [verdict["no_data"] for verdict in verdicts[-3:]] == [True, True, True]
     assert len(replay.urls) == 1
     assert all(window["source"] == "users" for window in windows(watched))
 

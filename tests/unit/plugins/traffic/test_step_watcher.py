@@ -73,7 +73,7 @@ async def test_a_metrics_source_that_is_away_ends_the_canary(release_run: Releas
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert kinds(watched).count("window_judged") == PLAN.max_no_data_windows
-    assert told(watched, "window_judged").verdict["blind"]
+    assert told(watched, "window_judged").verdict["no_data"]
 
 
 async def test_too_little_traffic_is_never_a_pass(release_run: ReleaseRun, live: Live) -> None:
@@ -214,7 +214,7 @@ async def test_another_watch_takes_over_the_reading_but_not_the_judge(
     assert judged.candidate_requests > 20 * 30
     assert judged.verdict["window"]["candidate"]["requests"] < 20 * 30
     assert judged.verdict["statistics"]["canary"]["windows"] == 1
-    assert not judged.verdict["blind"]
+    assert not judged.verdict["no_data"]
 
 
 async def test_the_same_data_again_is_no_window(release_run: ReleaseRun, live: Live) -> None:
@@ -226,7 +226,7 @@ async def test_the_same_data_again_is_no_window(release_run: ReleaseRun, live: L
     assert kinds(watched) == ["weight_observed"]
     metrics.away = True
     assert await running == "roll_back"
-    assert all(event.data.verdict["blind"] for event in watched.events if event.kind == "window_judged")
+    assert all(event.data.verdict["no_data"] for event in watched.events if event.kind == "window_judged")
 
 
 async def test_a_budget_of_exposure_ends_the_canary(release_run: ReleaseRun, live: Live) -> None:

@@ -100,6 +100,6 @@ def test_the_allowance_outlives_a_restart() -> None:
 def test_a_saved_allowance_that_is_no_share_is_refused(share: object) -> None:
     """A judge whose allowance is not known does not go on."""
     state = json.loads(judge(5, 100.0).to_json())
-    state["questions"]["allowed_slow"] = share
+    state["tests"]["allowed_slow"] = share
     with pytest.raises(SlipwayError, match="cannot be read"):
         CanaryJudge.from_json(json.dumps(state))

@@ -171,7 +171,7 @@ def test_a_window_without_data_after_a_fail_is_computed_again() -> None:
             )
         )
     windows = document_of(story)["runs"][0]["windows"]
-    assert [(window["status"], window["blind"]) for window in windows[1:]] == [
+    assert [(window["status"], window["no_data"]) for window in windows[1:]] == [
         ("fail", False),
         ("fail", True),
     ]
@@ -263,7 +263,7 @@ def test_a_window_tells_what_was_seen() -> None:
     document = document_of(without_data())
     windows = document["runs"][0]["windows"]
     first, seen = windows[0], windows[2]
-    assert (first["blind"], first["window"]) == (True, None)
+    assert (first["no_data"], first["window"]) == (True, None)
     assert "connection refused" in first["reason"]
     sample = seen["window"]["candidate"]
     assert seen["seen"]["candidate"]["error_percent"] == pytest.approx(
