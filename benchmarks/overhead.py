@@ -42,11 +42,10 @@ def measure() -> Figure:
 
 @contextmanager
 def _dags_folder() -> Iterator[Path]:
-    """Give a folder with the project's DAG files and the chain, beside the project's `include`."""
+    """Give a folder with the project's DAG files and the chain."""
     with tempfile.TemporaryDirectory() as folder:
         dags = Path(folder) / "dags"
         dags.mkdir()
-        (Path(folder) / "include").symlink_to(PROJECT_ROOT / "include")
         for file in (PROJECT_ROOT / "dags").glob("*.py"):
             (dags / file.name).symlink_to(file)
         (dags / "empty_chain.py").symlink_to(Path(__file__).with_name("empty_chain.py"))

@@ -7,7 +7,7 @@ from slipway_core.bucket_layout import CONFIG_FILE, repository_paths
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.serving.sequences import as_released, require_no_sequences
 from slipway_core.triton_config.options import Config
-from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 
 # None is larger that people write; what is, is looked at when it is published.
 _LARGEST_BYTES = 2**20
@@ -47,7 +47,8 @@ def config_beside_model(store: ModelStoreHook, incoming_prefix: str) -> Config |
     """The config.pbtxt that training may leave beside a model of one file; None where it left none.
 
     :raises ModelInvalidError: it is no configuration.
+    :raises UserError: it is larger than a configuration may be.
     """
     key = incoming_prefix + CONFIG_FILE
-    text = store.read(key)
+    text = store.read(key, most_bytes=SIZE_LIMIT)
     return None if text is None else from_pbtxt(text, store.uri(key))

@@ -88,6 +88,40 @@ def test_a_release_file_is_checked_and_a_model_begun(environment: Path, tmp_path
     assert (linted.returncode, "fine: pets" in linted.stdout) == (0, True)
 
 
+def test_a_project_with_a_package_include_of_its_own_works_beside_it(
+    environment: Path, tmp_path: Path
+) -> None:
+    """Astronomer's projects have an `include/`: neither it nor Slipway's packages hide the other."""
+    package = tmp_path / "project" / "include"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "own.py").write_text("ANSWER = 42\n")
+    (tmp_path / "pets.yaml").write_text("model: pets\nsource: {format: onnx}\n")
+    path = str(package.parent)
+    helped = called(environment, "--help", PYTHONPATH=path)
+    assert (helped.returncode, helped.stderr) == (0, "")
+    linted = called(environment, "lint", str(tmp_path / "pets.yaml"), PYTHONPATH=path)
+    assert (linted.returncode, "fine: pets" in linted.stdout) == (0, True), linted.stderr
+    program = (
+        "import include.own, slipway.operators.release, slipway.operators.convert; print(include.own.ANSWER)"
+    )
+    done = subprocess.run(
+        [environment / "bin" / "python", "-c", program],
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": path,
+            "AIRFLOW_HOME": str(tmp_path / "airflow"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        },
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["42"]), done.stderr
+
+
 def test_without_configuration_the_next_step_is_told(environment: Path) -> None:
     """Exit code 2, and no traceback."""
     done = called(environment, "list")

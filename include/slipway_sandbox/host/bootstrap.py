@@ -151,8 +151,9 @@ def install_project() -> None:
         [uv, "pip", "install", "--quiet", "--offline", "--python", python, *in_place],
         "Look at the lines above; pyproject.toml must be the project's own.",
     )
-    # The environment has the metadata now; a second copy beside the source would only grow old.
-    shutil.rmtree(PROJECT_ROOT / "slipway.egg-info", ignore_errors=True)
+    # What the wheel leaves out: `python -m slipway_sandbox…`, which errors name, works in a checkout from any folder.
+    for packages in (ENVIRONMENT / "lib").glob("python3*/site-packages"):
+        (packages / "slipway_checkout.pth").write_text(f"{PROJECT_ROOT / 'include'}\n", encoding="utf-8")
 
 
 def make_from(interpreter: preflight.Interpreter | None) -> None:

@@ -3,7 +3,7 @@
 Needs nothing but Python 3.9's standard library. Each thing that stands in the way is one sentence with its
 remedy.
 
-    python3 -m slipway_sandbox.host.preflight [--json]
+    PYTHONPATH=include python3 -m slipway_sandbox.host.preflight [--json]
 
 The exit code is 0 when nothing stands in the way.
 """

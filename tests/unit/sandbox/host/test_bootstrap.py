@@ -20,15 +20,17 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_the_project_is_installed_in_place_without_the_network(
     commands: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its build uses what is installed already, and leaves no copy of the metadata beside the source."""
+    """Its build uses what is installed already; what the wheel leaves out is on the environment's path."""
+    packages = tmp_path / "environment" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
     monkeypatch.setattr(bootstrap, "PROJECT_ROOT", tmp_path)
-    (tmp_path / "slipway.egg-info").mkdir()
+    monkeypatch.setattr(bootstrap, "ENVIRONMENT", tmp_path / "environment")
     bootstrap.install_project()
+    assert (packages / "slipway_checkout.pth").read_text() == f"{tmp_path / 'include'}\n"
     [command] = commands
     assert command[1:3] == ["pip", "install"]
     assert {"--offline", "--no-deps", "--no-build-isolation"} <= set(command)
     assert command[-2:] == ["--editable", str(tmp_path)]
-    assert not (tmp_path / "slipway.egg-info").exists()
 
 
 def test_what_removes_packages_comes_before_what_installs_the_project(
