@@ -141,7 +141,7 @@ def manifest_of(made: Rollouts, mode: str, operator: Any, classes: str = CLASSES
     given = {"manifest_sha256": "0" * 64} if operator is RunSmokeTestOperator else {}
     task = operator(task_id="pod", release=release_run.model_dump_json(), **given)
     # Training left no config.pbtxt beside the model.
-    task.__dict__["parts"] = SimpleNamespace(store=SimpleNamespace(read=lambda key, **limits: None))
+    vars(task.store)["read"] = lambda key, **limits: None
     runs = task.execution_of(task.describe(release_run), release_run).operator
     runs.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: made.namespace)
     manifest: Object = ApiClient().sanitize_for_serialization(runs.build_pod_request_obj())

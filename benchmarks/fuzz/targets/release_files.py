@@ -42,7 +42,7 @@ _FILES: tuple[dict[str, Any], ...] = (
         "rollout": {
             "steps": [{"weight": 5, "bake_s": 60}, {"weight": 50, "bake_s": 60}],
             "metrics": {"source": "prometheus", "queries": "istio"},
-            "mirror": {"requests": 50},
+            "mirror_comparison": {"requests": 50},
             "preview": {},
         },
     },

@@ -134,7 +134,7 @@ def ask_for_everything(folder: Path, key: Path) -> None:
         ON_CALL,
         source={"format": "pytorch", "model_file": "model.pt"},
         serving=BATCHED_AND_WARM,
-        rollout={**SHORT_CANARY, "preview": {}, "mirror": MIRROR},
+        rollout={**SHORT_CANARY, "preview": {}, "mirror_comparison": MIRROR},
     )
     _write(folder, {**changed, "conversion": FROM_PYTORCH, "publish": signing})
 
