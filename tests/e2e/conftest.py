@@ -28,6 +28,7 @@ from slipway_sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
 from slipway_sandbox.services import airflow
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.fleet_story import LEFT, RIGHT, UNREACHABLE_S, FleetStory
+from tests.support.e2e.grpc_story import GrpcStory
 from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory
 from tests.support.e2e.outage_stories import OutageStory, outage_story
 from tests.support.e2e.release_files import ON_CALL, write_fleet_file, write_release_files
@@ -202,6 +203,12 @@ def drift(stories: Mapping[str, Future[Any]]) -> DriftStory:
 def fleet(stories: Mapping[str, Future[Any]], on_call: OnCallStory) -> FleetStory:
     """What came of the story of two servers beside the cluster, which get the versions of the story `on_call`."""
     return _result(stories, "fleet", FleetStory)
+
+
+@pytest.fixture(scope="session")
+def by_grpc(stories: Mapping[str, Future[Any]]) -> GrpcStory:
+    """What came of the story of a model that is asked by gRPC alone."""
+    return _result(stories, "by_grpc", GrpcStory)
 
 
 @pytest.fixture(scope="session")

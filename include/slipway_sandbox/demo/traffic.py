@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Self
 
 from slipway_digit_models.images import LiveImages, live_images
 from slipway_sandbox.demo.counts import Traffic, count
+from slipway_sandbox.load.clients import PROTOCOLS
 from slipway_sandbox.load.open_load import OpenLoad
 from slipway_sandbox.load.request_set import RequestSet
 
@@ -27,7 +29,15 @@ class TrafficClient:
     """
 
     def __init__(
-        self, *, port: int, authority: str, model: str, rate_rps: float, output: Path, sandbox_root: Path
+        self,
+        *,
+        port: int,
+        authority: str,
+        model: str,
+        rate_rps: float,
+        output: Path,
+        sandbox_root: Path,
+        protocols: Collection[str] = PROTOCOLS,
     ) -> None:
         self.output = output
         self._load = OpenLoad(
@@ -38,6 +48,7 @@ class TrafficClient:
             rate_rps=rate_rps,
             output=output,
             sandbox_root=sandbox_root,
+            protocols=protocols,
             in_flight_limit=IN_FLIGHT_LIMIT,
             start_limit_s=None,
         )

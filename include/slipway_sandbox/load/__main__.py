@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipway_sandbox.load.clients import clients
+from slipway_sandbox.load.clients import PROTOCOLS, clients
 from slipway_sandbox.load.request_set import RequestSet
 from slipway_sandbox.load.schedule import offer, wait_for_answers
 
@@ -28,7 +28,9 @@ async def run(arguments: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     requests = RequestSet.load(arguments.requests)
     with arguments.output.open("a", encoding="utf-8", buffering=1) as file:
-        async with clients(arguments.port, arguments.authority, arguments.model, requests) as over:
+        async with clients(
+            arguments.port, arguments.authority, arguments.model, requests, arguments.protocols
+        ) as over:
             await wait_for_answers(over, stop)
             await offer(
                 over,
@@ -49,10 +51,17 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--requests", type=Path, required=True, help="what to send, as RequestSet.save wrote it"
     )
     parser.add_argument(
-        "--rate-rps", type=float, default=200.0, help="requests a second, over both protocols"
+        "--rate-rps", type=float, default=200.0, help="requests a second, over all protocols together"
     )
     parser.add_argument(
         "--in-flight-limit", type=int, help="how many requests of a protocol may wait for an answer"
+    )
+    parser.add_argument(
+        "--protocols",
+        nargs="+",
+        choices=PROTOCOLS,
+        default=PROTOCOLS,
+        help="over which to ask; all by default",
     )
     parser.add_argument("--output", type=Path, required=True, help="JSON lines are appended here")
     return parser.parse_args(argv)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from slipway_sandbox.host.ports import LOOPBACK
 from slipway_sandbox.load.request_set import RequestSet
 from slipway_sandbox.services.envoy_config import REVISION_HEADER
 
+PROTOCOLS = ("http", "grpc")
 REQUEST_TIMEOUT_S = 10.0
 RECONNECT_S = 0.5
 """How long after a router is back every connection of the clients is, at the latest."""
@@ -144,8 +145,10 @@ class GrpcClient:
 
 
 @contextlib.asynccontextmanager
-async def clients(port: int, authority: str, model: str, requests: RequestSet) -> AsyncIterator[list[Client]]:
-    """Give a client for each protocol, through the router's port; `authority` names the InferenceService."""
+async def clients(
+    port: int, authority: str, model: str, requests: RequestSet, protocols: Collection[str] = PROTOCOLS
+) -> AsyncIterator[list[Client]]:
+    """Give a client for each of `protocols`, through the router's port; `authority` names the InferenceService."""
     options = [("grpc.default_authority", authority), *CHANNEL_OPTIONS]
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(
@@ -158,10 +161,11 @@ async def clients(port: int, authority: str, model: str, requests: RequestSet) -
             await stack.enter_async_context(grpc.aio.insecure_channel(f"{LOOPBACK}:{port}", options=options))
             for _ in range(_CHANNELS)
         ]
-        yield [
+        over_each: list[Client] = [
             HttpClient(session, port, authority, model, requests),
             GrpcClient(channels, model, requests),
         ]
+        yield [client for client in over_each if client.protocol in protocols]
 
 
 def _http_body(requests: RequestSet, row: int) -> tuple[bytes, int]:

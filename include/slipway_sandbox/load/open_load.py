@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +16,7 @@ from slipway_core.errors import SlipwayError
 from slipway_sandbox.host.child_process import end_with_parent
 from slipway_sandbox.host.settings import MARKER, PROJECT_ROOT
 from slipway_sandbox.load.answers import Answer, AnswerFile
-from slipway_sandbox.load.clients import REQUEST_TIMEOUT_S
+from slipway_sandbox.load.clients import PROTOCOLS, REQUEST_TIMEOUT_S
 from slipway_sandbox.load.request_set import RequestSet
 
 START_LIMIT_S = 60.0
@@ -33,6 +34,7 @@ class OpenLoad:
     :param authority: the host name of the InferenceService.
     :param output: where the answers are written; what lies there before is removed.
     :param sandbox_root: the root of the sandbox or lab, whose end is the clients' end too.
+    :param protocols: over which the model is asked; each counts, so the model must answer over all of them.
     :param in_flight_limit: how many requests of one protocol may wait for an answer; None: any number.
     :param start_limit_s: how long the model may take until it gives its first answers, for which the entrance waits;
         None: the entrance does not wait.
@@ -48,6 +50,7 @@ class OpenLoad:
         rate_rps: float,
         output: Path,
         sandbox_root: Path,
+        protocols: Collection[str] = PROTOCOLS,
         in_flight_limit: int | None = None,
         start_limit_s: float | None = START_LIMIT_S,
     ) -> None:
@@ -59,6 +62,7 @@ class OpenLoad:
             *(sys.executable, "-m", "slipway_sandbox.load"),
             *("--port", str(port), "--authority", authority, "--model", model),
             *("--requests", str(self._requests_file), "--rate-rps", str(rate_rps), "--output", str(output)),
+            *("--protocols", *protocols),
             *(() if in_flight_limit is None else ("--in-flight-limit", str(in_flight_limit))),
         ]
         self._process: subprocess.Popen[bytes] | None = None

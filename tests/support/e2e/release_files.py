@@ -23,6 +23,7 @@ ORPHANED = "digits-orphaned"
 FOUR_EYES = "digits-four-eyes"
 FROZEN = "digits-frozen"
 DRIFTING = "digits-drifting"
+BY_GRPC = "digits-by-grpc"
 FLEET = "e2e"
 
 LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
@@ -111,6 +112,7 @@ def write_release_files(folder: Path) -> None:
         _variant(brief, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
         _variant(brief, FOUR_EYES, rollout={"approval": {"before_canary": True, "by_other": True}}),
         _variant(brief, FROZEN, rollout=SHORT_CANARY),
+        _variant(digits, BY_GRPC, rollout={**SHORT_CANARY, "protocol": "grpc"}),
         {**_variant(brief, DRIFTING, serving=SLOW_BATCHING, benchmark={"requests": 20}), "tuning": TUNING},
     ]
     for variant in variants:

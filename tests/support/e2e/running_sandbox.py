@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -30,6 +30,7 @@ from slipway_sandbox.demo.counts import Traffic
 from slipway_sandbox.demo.records import Records
 from slipway_sandbox.demo.traffic import TrafficClient
 from slipway_sandbox.host.settings import SandboxSettings
+from slipway_sandbox.load.clients import PROTOCOLS
 from slipway_sandbox.services.object_store import READY_SUFFIX, client
 from tests.support.e2e.airflow import Airflow
 
@@ -325,7 +326,7 @@ class RunningSandbox:
 
     # --- clients ---
 
-    def traffic(self, model: str, rate_rps: float) -> TrafficClient:
+    def traffic(self, model: str, rate_rps: float, protocols: Collection[str] = PROTOCOLS) -> TrafficClient:
         """Make clients that ask the model all the time; a context manager."""
         return TrafficClient(
             port=self.settings.ports.ingress,
@@ -334,6 +335,7 @@ class RunningSandbox:
             rate_rps=rate_rps,
             output=Path(self.settings.root) / "traffic" / f"{model}.jsonl",
             sandbox_root=self.settings.root,
+            protocols=protocols,
         )
 
     def await_answers(self, traffic: TrafficClient, more: int = 2) -> Traffic:

@@ -16,6 +16,7 @@ from slipway_sandbox.demo.airflow_client import DagRun
 from slipway_sandbox.demo.counts import Traffic
 from tests.support.e2e.drift_story import drift_story
 from tests.support.e2e.fleet_story import fleet_story
+from tests.support.e2e.grpc_story import grpc_story
 from tests.support.e2e.magika_release import upload_magika
 from tests.support.e2e.operations_stories import four_eyes_story, frozen_story
 from tests.support.e2e.release_files import (
@@ -332,5 +333,6 @@ STORIES: Mapping[str, Callable[[RunningSandbox], Any]] = {
     "frozen": frozen_story,
     "drift": drift_story,
     "fleet": fleet_story,
+    "by_grpc": grpc_story,
 }
 """By the name of the fixture that gives what came of each."""
