@@ -6,6 +6,8 @@
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
 #              for `images-test`
+#   VERSION=…  the version whose section `changelog` writes; without it, the section is only shown
+#   TAG=…      the tag that `release-check` holds against the version of pyproject.toml
 #   BASE=…     the base image for `images-test`, instead of a stand-in that is made here: python:3.11-slim-bookworm
 
 SHELL := /bin/bash
@@ -19,6 +21,8 @@ ONLY ?=
 RUNS ?=
 SEED ?=
 BASE ?=
+TAG ?=
+VERSION ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SANDBOX := $(BIN)/python -m slipway_sandbox
@@ -32,7 +36,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup images images-test compose-test node-test demo up down traffic status test store-test conformance chaos fleet-faults fuzz bench bench-judge lint \
-	format ci nightly requirements clean
+	format ci nightly changelog release-check requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -125,6 +129,12 @@ nightly: setup ## What takes hours: every case and story that CI leaves out, eac
 	$(MAKE) fleet-faults || failed+=' fleet-faults'; \
 	$(MAKE) bench ARGS= ONLY= || failed+=' bench'; \
 	if [ -n "$$failed" ]; then echo "nightly: failed:$$failed"; exit 1; fi
+
+changelog: $(VENV)/slipway.stamp ## Join the fragments in changes/ to a section of CHANGELOG.md (VERSION=0.2.0), or show it
+	@$(BIN)/towncrier build $(if $(VERSION),--version "$(VERSION)" --yes,--version Unreleased --draft)
+
+release-check: $(VENV)/slipway.stamp ## Check a release without publishing it: version, tag (TAG=v0.1.0), changelog, packages in dist/
+	@$(BIN)/python .ci/release.py check $(if $(TAG),--tag "$(TAG)")
 
 requirements: $(VENV)/slipway.stamp ## Pin requirements*.in and include/images/*/requirements.in with hashes; ARGS=--upgrade takes the newest
 	@$(COMPILE) $(ARGS) requirements.in -o requirements.txt

@@ -28,7 +28,8 @@ BRING = DOCS / "bring-your-model.md"
 DOCUMENTS = sorted(
     [
         README,
-        ROOT / "CHANGELOG.md",
+        *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY")),
+        ROOT / "changes" / "README.md",
         *DOCS.rglob("*.md"),
         *(ROOT / "include").rglob("*.md"),
         *(ROOT / "examples").rglob("*.md"),
@@ -36,9 +37,21 @@ DOCUMENTS = sorted(
 )
 README_LINES = 150
 # Folders of the repository that documents point into. What lies in S3 or is made by a run begins otherwise.
-FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", "examples", ".ci")
+FOLDERS = (
+    "dags",
+    "plugins",
+    "include",
+    "tests",
+    "benchmarks",
+    "docs",
+    "examples",
+    "changes",
+    ".ci",
+    ".devcontainer",
+    ".github",
+)
 ROOT_FILES = re.compile(
-    r"`((?:README|CHANGELOG)\.md|LICENSE|Makefile|pyproject\.toml|docker-compose\.yaml|requirements[a-z-]*\.txt"
+    r"`((?:README|CHANGELOG|CODE_OF_CONDUCT|CONTRIBUTING|SECURITY)\.md|LICENSE|Makefile|pyproject\.toml|docker-compose\.yaml|requirements[a-z-]*\.txt"
     r"|\.env\.example|\.pre-commit-config\.yaml)`"
 )
 PATH = re.compile(
