@@ -143,5 +143,5 @@ requirements: $(VENV)/slipway.stamp ## Pin requirements*.in and include/images/*
 		$(COMPILE) $(ARGS) --directory "$$folder" requirements.in -o requirements.txt; done
 
 clean: down ## Remove everything that set-up and runs have made
-	@rm -rf .sandbox $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .sandbox $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -17,6 +17,8 @@ import jsonschema
 import pytest
 import yaml
 
+from slipway_sandbox.host.ports import FREE_PORT_RANGE
+
 ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 SCHEMAS = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor"
@@ -136,11 +138,11 @@ def test_the_hooks_are_those_of_the_environment(repository: str, package: str) -
 
 
 def test_the_dev_container_sets_the_project_up() -> None:
-    """The container runs `make setup` on a Python that the project supports, and forwards the ports that it sets."""
+    """The container runs `make setup` on a Python that the project supports, and forwards the sandbox's free ports."""
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
     assert container["postCreateCommand"] == "make setup"
     assert re.search(r"python:3\.1[12]\b", container["image"])
-    assert {str(port) for port in container["forwardPorts"]} == set(container["containerEnv"].values())
+    assert list(container["portsAttributes"]) == [f"{FREE_PORT_RANGE.start}-{FREE_PORT_RANGE.stop - 1}"]
 
 
 TOWNCRIER = PROJECT["tool"]["towncrier"]
