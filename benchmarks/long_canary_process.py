@@ -113,7 +113,7 @@ def conclude(endpoint: str) -> dict[str, Any]:
         import matplotlib.figure  # noqa: F401  a worker's import, which is not the record's doing
 
         from slipway.hooks.s3_store import ModelStoreHook
-        from slipway.operators import release
+        from slipway.operators import conclude
         from slipway.release_run import ReleaseRun, StableVersion
 
         release_run = ReleaseRun(
@@ -124,14 +124,14 @@ def conclude(endpoint: str) -> dict[str, Any]:
             spec=_SPEC,
             stable=StableVersion(version=2, storage_uri=_STABLE_URI),
         )
-        operator = release.ConcludeReleaseOperator(
+        operator = conclude.ConcludeReleaseOperator(
             task_id="conclude", release=release_run.model_dump_json(), wanted="rolled_back"
         )
         store: ModelStoreHook = operator.store
         assert store.client
         parts: dict[str, float] = {}
         operator.record.events = _timed("reading", parts, operator.record.events)  # type: ignore[method-assign]
-        release.canary_files = _timed("evidence and page", parts, release.canary_files)
+        conclude.canary_files = _timed("evidence and page", parts, conclude.canary_files)
         began = time.monotonic()
         operator.run({"dag": SimpleNamespace(dag_id="model_release"), "ti": None})  # type: ignore[typeddict-item]
         seconds = time.monotonic() - began

@@ -43,16 +43,17 @@ from slipway.dag_header import (
     releases_dir,
     version_param,
 )
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator, ListVariantsOperator
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.operators.operations.announce import AnnounceReleaseOperator
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
-from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator

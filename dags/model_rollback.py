@@ -37,8 +37,8 @@ from slipway.dag_header import (
     version_param,
 )
 from slipway.operators.approval import ApproveReleaseOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.operations.announce import AnnounceReleaseOperator
-from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import (
     DAG_ID,
     NameRollbackOperator,

@@ -26,10 +26,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from benchmarks.chaos.job import Job
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.canary import ShiftTrafficOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.promote import PromoteOperator
-from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.registry.registry import ModelRegistry
 from slipway_core.record.kinds import StageFinished

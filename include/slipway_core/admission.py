@@ -6,6 +6,9 @@ are led back. Whether a release that was admitted may raise a weight is asked el
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 from slipway_core.errors import (
     AlreadyReleasedError,
     RaiseRefusedError,
@@ -14,6 +17,50 @@ from slipway_core.errors import (
     VersionRejectedError,
 )
 from slipway_core.record.state import ReleaseState
+
+Admission = Literal["begin", "resume"]
+
+
+@dataclass(frozen=True)
+class AdmissionFacts:
+    """What is known when a release asks to begin, read under the model's lock.
+
+    :param release_id: the Airflow run id that asks.
+    :param state: the fold of the version's record; None where it has none.
+    :param live: the version that is live; None: none is.
+    :param taken_back: the newest other version, where users were taken back from it and only a person may start the
+        next release; None where no person is needed, or one has started this run.
+    :param force: whether a version that users have met is asked for again.
+    """
+
+    model: str
+    version: int
+    release_id: str
+    state: ReleaseState | None
+    live: int | None
+    taken_back: int | None
+    force: bool
+
+
+def decide_admission(facts: AdmissionFacts) -> Admission:
+    """Decide whether a release may begin.
+
+    :returns: `resume` where this run has opened the version's record already and is run again; `begin` where the
+        record is still to be opened, also by a run that has ended and was cleared.
+    :raises VersionRejectedError: the version was rejected.
+    :raises AlreadyReleasedError: users have met it, or a newer one is live, and it is not asked for again.
+    :raises StartNeedsPersonError: the model was rolled back, and nobody has started this by hand.
+    """
+    state = facts.state
+    require_not_rejected(state)
+    if not facts.force:
+        require_unreleased(facts.model, facts.version, state)
+        require_newer(facts.model, facts.version, live=facts.live)
+    if state is not None and (state.release_id, state.outcome) == (facts.release_id, "open"):
+        return "resume"
+    if facts.taken_back is not None:
+        raise _person_needed(facts.model, facts.version, taken_back=facts.taken_back)
+    return "begin"
 
 
 def require_not_rejected(state: ReleaseState | None) -> None:
@@ -33,16 +80,8 @@ def require_not_rejected(state: ReleaseState | None) -> None:
     )
 
 
-def require_person_after_rollback(model: str, version: int, *, taken_back: int, who: str | None) -> None:
-    """Refuse a release that nobody has started by hand, of a model that was rolled back.
-
-    :param taken_back: the version that was started last, and from which users were taken back.
-    :param who: the person who started the run; None where an event or a schedule did.
-    :raises StartNeedsPersonError: nobody did.
-    """
-    if who:
-        return
-    raise StartNeedsPersonError(
+def _person_needed(model: str, version: int, *, taken_back: int) -> StartNeedsPersonError:
+    return StartNeedsPersonError(
         f"version {version} of {model!r} does not start by itself",
         expected="a person who starts it, since version "
         f"{taken_back} was rolled back (`rollout.after_rollback: wait`)",

@@ -11,6 +11,7 @@ from slipway_core.rollout.observation import observe
 from slipway_sandbox.demo.chapters import answering_at_the_end
 from slipway_sandbox.demo.counts import CandidateSpan
 from tests.support.conformance.real_cluster import RealCluster
+from tests.support.conformance.release.airflow import MODEL
 from tests.support.conformance.release.story import BAD, FIRST, GOOD, ReleaseStory, play
 
 # The first test waits for all of it.
@@ -67,5 +68,8 @@ def test_a_version_that_fails_live_is_rolled_back_by_the_judge(
 
 def test_the_pods_of_a_release_run_by_the_rights_that_are_documented(story: ReleaseStory) -> None:
     """The three pods of each version, which convert, try and measure it, are admitted under the restricted standard."""
-    assert len(story.phases) == 3 * len((FIRST, GOOD, BAD))
+    # A pod's name ends with a digest of its try: on a busy machine a benchmark may be measured again.
+    ran = {name.rpartition("-")[0] for name in story.phases}
+    steps = ("convert", "smoke-test", "benchmark")
+    assert ran == {f"{step}-{MODEL}-{version}" for step in steps for version in (FIRST, GOOD, BAD)}
     assert all(phases[-1] == "Succeeded" for phases in story.phases.values())

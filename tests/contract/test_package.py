@@ -102,9 +102,8 @@ def test_a_project_with_a_package_include_of_its_own_works_beside_it(
     assert (helped.returncode, helped.stderr) == (0, "")
     linted = called(environment, "lint", str(tmp_path / "pets.yaml"), PYTHONPATH=path)
     assert (linted.returncode, "fine: pets" in linted.stdout) == (0, True), linted.stderr
-    program = (
-        "import include.own, slipway.operators.release, slipway.operators.convert; print(include.own.ANSWER)"
-    )
+    operators = "slipway.operators.admission.admit, slipway.operators.convert"
+    program = f"import include.own, {operators}; print(include.own.ANSWER)"
     done = subprocess.run(
         [environment / "bin" / "python", "-c", program],
         cwd=tmp_path,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import ConcludeReleaseOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.rollback import RollBackVersionOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord

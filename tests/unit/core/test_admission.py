@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from slipway_core.admission import (
+    AdmissionFacts,
+    decide_admission,
     require_newer,
     require_older,
     require_unreleased,
     restore_refusal,
 )
-from slipway_core.errors import AlreadyReleasedError, UserError
+from slipway_core.errors import AlreadyReleasedError, StartNeedsPersonError, UserError
 from slipway_core.record.fold import fold
 from tests.support.record.attempts import (
     DIGEST,
@@ -24,6 +29,8 @@ from tests.support.record.attempts import (
     record,
     started,
 )
+
+RUN = "digits-3"
 
 # --- a release ---
 
@@ -51,6 +58,40 @@ def test_a_release_goes_forward() -> None:
     require_newer("digits", 3, live=3)
     with pytest.raises(AlreadyReleasedError, match="Expected a version above 4"):
         require_newer("digits", 3, live=4)
+
+
+def facts(**known: Any) -> AdmissionFacts:
+    """What is known of a version without a record, of a model of which nothing is live."""
+    nothing = AdmissionFacts("digits", 3, RUN, state=None, live=None, taken_back=None, force=False)
+    return replace(nothing, **known)
+
+
+def test_a_run_resumes_what_it_has_opened_and_begins_all_else() -> None:
+    """A task that is run again goes on; a run that has ended and was cleared begins anew, and so does another run."""
+    under_way = fold(record(started()))
+    own = under_way.release_id
+    assert decide_admission(facts()) == "begin"
+    assert decide_admission(facts(state=under_way, release_id=own)) == "resume"
+    assert decide_admission(facts(state=under_way, release_id="another")) == "begin"
+    over = fold(record(started(), finished("validate", "refused"), ended("refused")))
+    assert decide_admission(facts(state=over, release_id=own)) == "begin"
+
+
+def test_force_asks_again_for_what_users_have_met_and_for_an_older_version() -> None:
+    """Without it both are refused."""
+    promoted = fold(record(*GOOD, promotion(), ended("promoted")))
+    for known in ({"state": promoted}, {"live": 4}):
+        with pytest.raises(AlreadyReleasedError):
+            decide_admission(facts(**known))
+        assert decide_admission(facts(**known, force=True)) == "begin"
+
+
+def test_after_a_rollback_only_a_person_begins_a_release() -> None:
+    """Not even with force; but what has begun goes on."""
+    with pytest.raises(StartNeedsPersonError, match="version 2 was rolled back"):
+        decide_admission(facts(taken_back=2, force=True))
+    under_way = fold(record(started()))
+    assert decide_admission(facts(taken_back=2, state=under_way, release_id=under_way.release_id)) == "resume"
 
 
 # --- a rollback ---

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import RETENTION_DAG_ID
+from slipway.operators.admission.admit import RETENTION_DAG_ID
 from slipway.registry.deletion import what_goes
 from slipway.release_context import make_service
 from slipway.release_record.lock import ReleaseLock

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from slipway.airflow_run import model_lock
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import RETENTION_DAG_ID
+from slipway.operators.admission.admit import RETENTION_DAG_ID
 from slipway.release_context import make_service
 from slipway.release_record.record_reader import RecordReader
 from slipway.traffic.reconciler import observe_service

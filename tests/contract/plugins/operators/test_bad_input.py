@@ -21,12 +21,13 @@ from airflow.providers.cncf.kubernetes import kubernetes_helper_functions
 from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import ShiftTrafficOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
-from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, StagedModel, Staging
 from slipway.operators.triton import TritonUnloadModelOperator

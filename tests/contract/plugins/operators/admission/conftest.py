@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import release
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.operators.admission import facts
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.release_run import ReleaseRun
 from tests.support.release.admission import FORM, RELEASE_FILE, Admit, context
 
@@ -33,7 +33,7 @@ def landed(store: ModelStoreHook) -> ModelStoreHook:
 @pytest.fixture
 def admit(store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
     """Asks for a release in a cluster where nothing is live yet; `running` are the runs that are under way."""
-    monkeypatch.setattr(release, "observe_service", lambda hook: None)
+    monkeypatch.setattr(facts, "observe_service", lambda hook: None)
 
     def ask(run_id: str = "digits-2", running: tuple[str, ...] = (), **params: Any) -> ReleaseRun:
         operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=store.bucket)

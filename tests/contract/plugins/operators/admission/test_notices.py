@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.release_record import outbox
 from slipway_core.operations.freezes import freezes_prefix
 from slipway_core.operations.layout import OUTBOX_PREFIX
@@ -125,7 +125,7 @@ def test_a_hold_is_told_once_however_often_it_is_looked_at(
     landed: ModelStoreHook, releases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A release that waits looks again every few minutes; another freeze is another notice."""
-    monkeypatch.setattr("slipway.operators.release.observe_service", lambda hook: None)
+    monkeypatch.setattr("slipway.operators.admission.facts.observe_service", lambda hook: None)
     everybody_is_told(monkeypatch)
     (releases / "digits.yaml").write_text(RELEASE_FILE)
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=landed.bucket)

@@ -11,8 +11,8 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 
 from slipway import airflow_run
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import release
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.operators.admission import facts
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway_core.errors import (
     ClusterUnavailableError,
@@ -131,7 +131,7 @@ def test_cluster_that_does_not_answer(
     def away(_: Any) -> None:
         raise ClusterUnavailableError("the cluster is away")
 
-    monkeypatch.setattr(release, "observe_service", away)
+    monkeypatch.setattr(facts, "observe_service", away)
     with pytest.raises(ClusterUnavailableError):
         admit()
     assert landed.entries("records/") == []
@@ -141,7 +141,7 @@ def test_store_that_does_not_answer(
     cut_off_store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the store nothing is concluded about the version: to be tried again."""
-    monkeypatch.setattr(release, "observe_service", lambda hook: None)
+    monkeypatch.setattr(facts, "observe_service", lambda hook: None)
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=cut_off_store.bucket)
     with pytest.raises(StoreUnavailableError):
         operator.execute(context("digits-2", params=FORM))

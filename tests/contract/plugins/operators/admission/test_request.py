@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.release_run import StableVersion
 from slipway.traffic.streams import preflight
 from slipway_core.errors import (

@@ -9,7 +9,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
+from slipway.operators.admission.admit import AdmitReleaseOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.release_run import ReleaseRun
 from slipway_core.record.kinds import StageFinished
 from tests.support.release.admission import FORM, Admit, context, holder, record

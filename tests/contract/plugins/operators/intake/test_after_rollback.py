@@ -9,8 +9,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import release
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.operators.admission import facts
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway_core.errors import StartNeedsPersonError
 from slipway_core.record.kinds import (
@@ -158,7 +158,7 @@ def test_an_end_that_cannot_be_read_lets_nothing_go_on(store: ModelStoreHook, co
 @pytest.fixture
 def landed(store: ModelStoreHook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelStoreHook:
     """Version 2 was rolled back; version 3 has landed."""
-    monkeypatch.setattr(release, "observe_service", lambda hook: None)
+    monkeypatch.setattr(facts, "observe_service", lambda hook: None)
     (tmp_path / "digits.yaml").write_text(RELEASE_FILE)
     was_started(store, 2, ended=ends("rolled_back", *BACK))
     for name in ("model.onnx", "golden.npz"):

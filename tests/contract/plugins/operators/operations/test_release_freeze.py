@@ -12,9 +12,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import release
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.operators.admission import facts
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.release_record.holds import HoldReader
+from slipway.release_run import ReleaseRun
 from slipway.triggers import hold as hold_trigger
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway_core.errors import ReleaseNotNowError, StoreUnavailableError
@@ -29,7 +30,7 @@ END = "2099-01-01T00:00:00+00:00"
 @pytest.fixture
 def landed(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ModelStoreHook:
     """A bucket in which training has left version 2, and a cluster without any."""
-    monkeypatch.setattr(release, "observe_service", lambda hook: None)
+    monkeypatch.setattr(facts, "observe_service", lambda hook: None)
     for name in ("model.onnx", "golden.npz"):
         store.write(f"incoming/digits/2/{name}", b"content")
     store.write_json("incoming/digits/2/ready.json", {"model": "digits", "version": 2})
@@ -40,7 +41,7 @@ def admit(store: ModelStoreHook, releases: Path, rollout: str = "{}", **params: 
     """Ask for a release of version 2 under a release file with this `rollout`."""
     (releases / "digits.yaml").write_text(f"{RELEASE_FILE}rollout: {rollout}\n")
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=store.bucket)
-    return release.ReleaseRun.parse(operator.execute(context("digits-2", (), {**FORM, **params})))
+    return ReleaseRun.parse(operator.execute(context("digits-2", (), {**FORM, **params})))
 
 
 def told(store: ModelStoreHook, model: str = "digits") -> str:

@@ -11,9 +11,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import release
+from slipway.operators.admission import facts
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.operations.rejection import RejectVersionOperator
-from slipway.operators.release import AdmitReleaseOperator
+from slipway.release_run import ReleaseRun
 from slipway_core.errors import VersionRejectedError
 from slipway_core.record.kinds import (
     ReleaseStarted,
@@ -64,9 +65,9 @@ def say(store: ModelStoreHook, releases: Path, action: str, who: str | None = "b
 
 def admit(store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch, **params: Any) -> Any:
     """Ask for a release of version 2."""
-    monkeypatch.setattr(release, "observe_service", lambda hook: None)
+    monkeypatch.setattr(facts, "observe_service", lambda hook: None)
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=store.bucket)
-    return release.ReleaseRun.parse(operator.execute(context("digits-2", (), {**FORM, **params})))
+    return ReleaseRun.parse(operator.execute(context("digits-2", (), {**FORM, **params})))
 
 
 def rejection(store: ModelStoreHook) -> Rejection | None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import release
+from slipway.operators.admission import facts
+from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
-from slipway.operators.release import AdmitReleaseOperator
 from slipway.operators.staging import PrepareStagingOperator
 from slipway_core.errors import UserError
 from tests.support.examples import each_with_each
@@ -66,7 +66,7 @@ def release_all(
     (folder / "scale.yaml").write_text(
         json.dumps(release_run.spec.model_dump(mode="json", exclude_unset=True))
     )
-    monkeypatch.setattr(release, "observe_service", lambda service: None)
+    monkeypatch.setattr(facts, "observe_service", lambda service: None)
     admit = AdmitReleaseOperator(task_id="admit", releases_dir=str(folder), bucket=store.bucket)
     admit.execute(
         {  # type: ignore[arg-type]

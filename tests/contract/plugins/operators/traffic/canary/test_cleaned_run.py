@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import ConcludeReleaseOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.restore import RestoreStableOperator
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import ConcludeReleaseOperator
+from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun

@@ -1,0 +1,1 @@
+"""How a release begins: facts are read under the lock, `slipway_core.admission` decides, the record is opened."""
