@@ -9,10 +9,10 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from slipway_core.record.events import Event
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.inference_service import inference_service_manifest
 from slipway_core.rollout.next_action import Observed, observe
 from slipway_core.rollout.observation import Dialect
-from slipway_core.rollout.standard_view import backend_name, predictor_name
 from slipway_core.spec.release_file import parse_release_spec
 from slipway_sandbox.lab.models import publish, requests
 from slipway_sandbox.lab.serving_stack import Lab

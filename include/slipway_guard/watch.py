@@ -19,12 +19,12 @@ from typing import Any, Protocol
 from slipway_core.errors import ClusterUnavailableError
 from slipway_core.lease_limits import DEFAULT_LEASE_S
 from slipway_core.rollout.actions import Fallback, PatchRoutes, PatchTraffic
-from slipway_core.rollout.fields import API_VERSION
-from slipway_core.rollout.knative_view import (
+from slipway_core.rollout.dialects.knative.view import (
     knative_service,
     knative_service_name,
     revision_templates,
 )
+from slipway_core.rollout.fields import API_VERSION
 from slipway_core.rollout.lease import Lease, LeaseWatch, ending, lease_name, parse_lease
 from slipway_core.rollout.next_action import (
     Action,

@@ -8,8 +8,8 @@ between two calls, so a task that died, a duplicate and a guard all go on from w
 resourceVersion it was decided on; a conflict means: observe again. What counts is the traffic observed, never `Ready`
 alone.
 
-Forward lies in `knative/forward.py` and `standard/forward.py`, back in their `back.py`, what the fields mean in
-`observation.py` and `standard/view.py`, and what cannot work at all in `preflight.py`.
+Forward lies in `dialects/*/forward.py`, back in `dialects/*/back.py`, what the fields mean in
+`observation.py` and `dialects/*/view.py`, and what cannot work at all in `preflight.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from slipway_core.rollout.actions import (
     Wait,
     Withdraw,
 )
-from slipway_core.rollout.knative import forward as knative
-from slipway_core.rollout.knative.proof import doubt, live_doubt
+from slipway_core.rollout.dialects.knative import forward as knative
+from slipway_core.rollout.dialects.knative.proof import doubt, live_doubt
+from slipway_core.rollout.dialects.standard import forward as standard
+from slipway_core.rollout.dialects.standard.capacity import incomplete, unproved
 from slipway_core.rollout.observation import STABLE_URI, Observed, observe
 from slipway_core.rollout.rollback import roll_back
-from slipway_core.rollout.standard import forward as standard
-from slipway_core.rollout.standard.capacity import incomplete, unproved
 
 __all__ = [
     "Action",

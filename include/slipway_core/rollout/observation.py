@@ -12,12 +12,12 @@ In the Knative dialect, read in KServe's source (`inference_service_status.go`, 
 - `status.observedGeneration` is copied from the Knative Service, whose generations are counted apart
   (kserve#6081). It may lag for ever or run ahead, so nothing is concluded from it: the status may be older than the
   spec. What KServe has acted on, the Knative Service's own spec shows, and what a revision serves, the revision.
-- `traffic` is what Knative intends, not what the router does (`knative_view.py`).
+- `traffic` is what Knative intends, not what the router does (`dialects/knative/view.py`).
 - An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
   annotations alone makes a new revision. Ours change only in patches that change the storageUri, which make
   one anyway.
 
-In the Standard dialect (`standard_view.py` says what was read there) a revision is a predictor's Deployment
+In the Standard dialect (`dialects/standard/view.py` says what was read there) a revision is a predictor's Deployment
 and Service, and its traffic is what the HTTPRoutes' backendRefs say, never `status.canaryStatuses`, which
 repeats the spec. The stable one is called rolled out, and slipway's canary, while there is one, is the latest.
 """
@@ -28,6 +28,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from slipway_core.rollout.dialects.knative.view import (
+    KnativeService,
+    RevisionTemplate,
+    knative_service,
+    knative_view,
+    revision_templates,
+)
+from slipway_core.rollout.dialects.standard.notes import leads_nobody_to, notes_of, own_urls
+from slipway_core.rollout.dialects.standard.view import (
+    StandardView,
+    backend_name,
+    predictor_name,
+    standard_view,
+)
 from slipway_core.rollout.fields import (
     ANNOTATION_PREFIX,
     CANDIDATE_URI,
@@ -53,22 +67,8 @@ from slipway_core.rollout.fields import (
     text,
     texts,
 )
-from slipway_core.rollout.knative_view import (
-    KnativeService,
-    RevisionTemplate,
-    knative_service,
-    knative_view,
-    revision_templates,
-)
 from slipway_core.rollout.pods.starting import StartingPod
 from slipway_core.rollout.preflight import preflight
-from slipway_core.rollout.standard_notes import leads_nobody_to, notes_of, own_urls
-from slipway_core.rollout.standard_view import (
-    StandardView,
-    backend_name,
-    predictor_name,
-    standard_view,
-)
 
 __all__ = [
     "ANNOTATION_PREFIX",

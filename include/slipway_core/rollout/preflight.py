@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slipway_core.rollout.dialects.knative.view import ROUTE_READY
+from slipway_core.rollout.dialects.standard.view import StandardView, standard_view
 from slipway_core.rollout.fields import (
     condition_is_true,
     conditions,
@@ -25,8 +27,6 @@ from slipway_core.rollout.fields import (
     mapping,
     texts,
 )
-from slipway_core.rollout.knative_view import ROUTE_READY
-from slipway_core.rollout.standard_view import StandardView, standard_view
 
 _VISIBILITY = "networking.kserve.io/visibility"
 _STOP = "serving.kserve.io/stop"

@@ -15,9 +15,9 @@ from slipway_core.rollout.actions import (
     Impossible,
     RollBack,
 )
-from slipway_core.rollout.knative import back as knative
+from slipway_core.rollout.dialects.knative import back as knative
+from slipway_core.rollout.dialects.standard import back as standard
 from slipway_core.rollout.observation import Observed
-from slipway_core.rollout.standard import back as standard
 
 __all__ = ["BOOT", "RELEASE_TRAFFIC", "RESTORE", "SHIELD", "roll_back"]
 

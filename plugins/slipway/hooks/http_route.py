@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from slipway.hooks.kubernetes_object import ATTEMPTS, FIRST_PAUSE_S, ClusterObjectHook
 from slipway_core.errors import ClusterUnavailableError, ForeignChangeError
-from slipway_core.rollout.candidate_route import API_GROUP, API_VERSION, is_own
+from slipway_core.rollout.dialects.standard.candidate_route import API_GROUP, API_VERSION, is_own
 from slipway_kubernetes import ObjectKind
 
 

@@ -10,13 +10,13 @@ from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 from slipway_core.errors import ClusterUnavailableError
 from slipway_core.rollout.actions import PatchRoutes, PatchTraffic
-from slipway_core.rollout.candidate_route import route_name
-from slipway_core.rollout.knative_view import knative_service_name
+from slipway_core.rollout.dialects.knative.features import CONFIG_MAP as KNATIVE_FEATURES
+from slipway_core.rollout.dialects.knative.view import knative_service_name
+from slipway_core.rollout.dialects.standard.candidate_route import route_name
 from slipway_core.rollout.pods.disruption import PodState, pod_states
 from slipway_core.rollout.pods.drain import SERVICE_LABEL, ServingPod, serving_pods
 from slipway_core.rollout.pods.starting import StartingPod, starting_pods
 from slipway_core.rollout.preflight import ClusterConfig, cluster_config
-from slipway_core.rollout.servers.knative_features import CONFIG_MAP as KNATIVE_FEATURES
 from slipway_kubernetes import ObjectKind
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from slipway_core.record.kinds import (
 )
 from slipway_core.record.state import ReleaseState
 from slipway_core.reports.canary.files import CANARY_PAGE
-from slipway_core.rollout.gateways import gateway_notes
+from slipway_core.rollout.dialects.standard.gateways import gateway_notes
 from slipway_core.rollout.next_action import RollBack, Withdraw
 from slipway_core.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 

@@ -15,9 +15,10 @@ from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
 from slipway.release_run import ReleaseRun
 from slipway_core.errors import ClusterUnavailableError, SlipwayError, SpecError, TimedOutError
 from slipway_core.rollout.actions import Fallback, PatchRoutes, PatchTraffic
+from slipway_core.rollout.dialects.knative.features import features_lacking, features_needed
+from slipway_core.rollout.dialects.knative.view import knative_service, revision_templates
 from slipway_core.rollout.fields import deployment_mode
 from slipway_core.rollout.inference_service import inference_service_manifest
-from slipway_core.rollout.knative_view import knative_service, revision_templates
 from slipway_core.rollout.next_action import (
     Create,
     Delete,
@@ -44,7 +45,6 @@ from slipway_core.rollout.reconciler import (
     Saw,
     Waited,
 )
-from slipway_core.rollout.servers.knative_features import features_lacking, features_needed
 
 POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.

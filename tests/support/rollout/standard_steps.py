@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from slipway_core.errors import SlipwayError
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.next_action import (
     Done,
     Goal,
@@ -30,7 +31,6 @@ from slipway_core.rollout.reconciler import (
     Step,
     Waited,
 )
-from slipway_core.rollout.standard_view import backend_name, predictor_name
 from slipway_sandbox.lab.simulation.cluster_model import ConflictError, futures
 from slipway_sandbox.lab.simulation.edits import V3
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel

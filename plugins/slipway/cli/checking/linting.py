@@ -98,8 +98,8 @@ def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
 
 def _switches(spec: ReleaseSpec) -> Iterator[str]:
     """Say which of Knative's switches a first deployment needs."""
+    from slipway_core.rollout.dialects.knative.features import CONFIG_MAP, features_needed
     from slipway_core.rollout.inference_service import inference_service_manifest
-    from slipway_core.rollout.servers.knative_features import CONFIG_MAP, features_needed
 
     needed = features_needed(inference_service_manifest(spec, ""))
     if spec.rollout.deployment_mode == "Knative" and needed:

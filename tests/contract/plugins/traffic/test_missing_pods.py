@@ -11,10 +11,10 @@ from kubernetes.client import CoreV1Api
 
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway_core.errors import ClusterUnavailableError, TimedOutError
+from slipway_core.rollout.dialects.standard.replicas import read_deployments
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.next_action import FirstDeploy, Promote, RollBack, StartCanary
 from slipway_core.rollout.reconciler import Reconciliation
-from slipway_core.rollout.replicas import read_deployments
-from slipway_core.rollout.standard_view import backend_name, predictor_name
 from slipway_sandbox.kserve.standard.pods import MISSING_PODS
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD

@@ -9,6 +9,7 @@ import pytest
 
 from slipway.traffic.reconciler import observe_service
 from slipway_core.errors import ForeignChangeError
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.next_action import (
     FirstDeploy,
     Patch,
@@ -20,7 +21,6 @@ from slipway_core.rollout.next_action import (
     next_action,
 )
 from slipway_core.rollout.preflight import ClusterConfig, preflight
-from slipway_core.rollout.standard_view import backend_name, predictor_name
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, BROKEN, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.fuzz.foreign_edits import play
 from benchmarks.fuzz.target import BrokenPromiseError
-from slipway_core.rollout.knative import back
-from slipway_core.rollout.standard import back as standard_back
+from slipway_core.rollout.dialects.knative import back
+from slipway_core.rollout.dialects.standard import back as standard_back
 
 BESIDE_A_PERSON = ["turn", "all act", "all act", "names good", "turn"]
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from slipway_core.rollout.actions import PatchRoutes
+from slipway_core.rollout.dialects.standard.replicas import needed
 from slipway_core.rollout.next_action import (
     Action,
     Done,
@@ -27,7 +28,6 @@ from slipway_core.rollout.next_action import (
 )
 from slipway_core.rollout.observation import Observed
 from slipway_core.rollout.reconciler import Act, Acted, Limits, Reached, Reconciler, Saw
-from slipway_core.rollout.replicas import needed
 from slipway_sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures, worst_share
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live

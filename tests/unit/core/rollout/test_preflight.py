@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name, read_routes, version_in
 from slipway_core.rollout.next_action import Impossible, StartCanary, next_action, observe
 from slipway_core.rollout.preflight import ClusterConfig, cluster_config, preflight
-from slipway_core.rollout.standard_view import backend_name, predictor_name, read_routes, version_in
 from slipway_sandbox.lab.simulation.knative_model import live_model
 from slipway_sandbox.lab.simulation.standard_model import standard_live
 

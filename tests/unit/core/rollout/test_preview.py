@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from slipway_core.rollout.candidate_route import candidate_route, is_own, route_name
+from slipway_core.rollout.dialects.standard.candidate_route import candidate_route, is_own, route_name
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.next_action import (
     Done,
     Expose,
@@ -21,7 +22,6 @@ from slipway_core.rollout.next_action import (
     Wait,
     next_action,
 )
-from slipway_core.rollout.standard_view import backend_name, predictor_name
 from slipway_sandbox.lab.simulation.cluster_model import futures, worst_share
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live

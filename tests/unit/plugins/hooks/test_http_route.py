@@ -10,7 +10,7 @@ import pytest
 from slipway.hooks import http_route
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway_core.errors import ClusterUnavailableError
-from slipway_core.rollout.candidate_route import is_own, route_name
+from slipway_core.rollout.dialects.standard.candidate_route import is_own, route_name
 
 OWN = {
     "metadata": {

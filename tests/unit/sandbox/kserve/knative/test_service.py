@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway_core.rollout.knative_view import RevisionTemplate, knative_service, revision_templates
+from slipway_core.rollout.dialects.knative.view import RevisionTemplate, knative_service, revision_templates
 from slipway_sandbox.kserve.knative import machine
 from slipway_sandbox.kserve.knative import service as shown
 

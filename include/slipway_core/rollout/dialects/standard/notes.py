@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slipway_core.rollout.dialects.standard.view import CanaryEntry, StandardView
 from slipway_core.rollout.fields import (
     ANNOTATION_PREFIX,
     CANDIDATE_URI,
@@ -15,7 +16,6 @@ from slipway_core.rollout.fields import (
     mapping,
     texts,
 )
-from slipway_core.rollout.standard_view import CanaryEntry, StandardView
 
 
 def own_urls(view: StandardView) -> dict[str, str]:

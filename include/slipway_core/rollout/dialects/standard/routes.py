@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from slipway_core.rollout.actions import PatchRoutes, RoutePatch
+from slipway_core.rollout.dialects.standard.view import StandardView
 from slipway_core.rollout.fields import is_made_for, items, mapping, text, whole
-from slipway_core.rollout.standard_view import StandardView
 
 
 def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchRoutes | None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from slipway_core.rollout.dialects.standard.replicas import Replicas, needed, read_deployments
+from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.inference_service import inference_service_manifest
 from slipway_core.rollout.next_action import (
     Done,
@@ -21,8 +23,6 @@ from slipway_core.rollout.next_action import (
     next_action,
 )
 from slipway_core.rollout.reconciler import Limits, Reached, Reconciler, Saw, Waited
-from slipway_core.rollout.replicas import Replicas, needed, read_deployments
-from slipway_core.rollout.standard_view import backend_name, predictor_name
 from slipway_core.spec.release_file import parse_release_spec
 from slipway_sandbox.lab.simulation.edits import V1, V2, V3
 from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from slipway_core.rollout.dialects.standard.view import predictor_name
 from slipway_core.rollout.next_action import (
     Done,
     Goal,
@@ -18,7 +19,6 @@ from slipway_core.rollout.next_action import (
     next_action,
     observe,
 )
-from slipway_core.rollout.standard_view import predictor_name
 from slipway_sandbox.lab.simulation.edits import V1, V2, V3
 from slipway_sandbox.lab.simulation.standard_model import standard_live
 from tests.support.rollout.standard_steps import (

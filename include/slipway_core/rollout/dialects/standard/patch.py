@@ -19,6 +19,9 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from slipway_core.rollout.dialects.standard.capacity import stable_replicas
+from slipway_core.rollout.dialects.standard.replicas import number_in
+from slipway_core.rollout.dialects.standard.view import CanaryEntry, StandardView, predictor_name
 from slipway_core.rollout.fields import (
     FIRST_REPLICAS,
     ROLLING_UPDATE,
@@ -27,9 +30,6 @@ from slipway_core.rollout.fields import (
     mapping,
 )
 from slipway_core.rollout.observation import Observed
-from slipway_core.rollout.replicas import number_in
-from slipway_core.rollout.standard.capacity import stable_replicas
-from slipway_core.rollout.standard_view import CanaryEntry, StandardView, predictor_name
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Forward in KServe's Standard dialect: a canary is an entry of `spec.canary` beside the stable predictor.
 
-What its patches must not do, and why, says `standard_patch.py`; `standard_view.py` says what was read of KServe.
+What its patches must not do, and why, says `patch.py`; `view.py` says what was read of KServe.
 Here:
 
 - The weight in the entry leads nobody anywhere. It is reached when the HTTPRoutes show it and their Gateways
@@ -37,6 +37,28 @@ from slipway_core.rollout.actions import (
     refuse_start,
     refuse_weight,
 )
+from slipway_core.rollout.dialects.standard.capacity import (
+    missing,
+    replicas_before,
+    stable_replicas,
+    unproved,
+)
+from slipway_core.rollout.dialects.standard.patch import (
+    leaves_too_few,
+    promoted,
+    with_new_entry,
+    with_percent,
+    with_replicas,
+)
+from slipway_core.rollout.dialects.standard.replicas import needed
+from slipway_core.rollout.dialects.standard.view import (
+    UNKNOWN,
+    CanaryEntry,
+    StandardView,
+    backend_name,
+    predictor_name,
+    version_in,
+)
 from slipway_core.rollout.fields import (
     CANDIDATE_URI,
     PREVIEW_GENERATION,
@@ -47,28 +69,6 @@ from slipway_core.rollout.fields import (
     VERSION,
 )
 from slipway_core.rollout.observation import Observed
-from slipway_core.rollout.replicas import needed
-from slipway_core.rollout.standard.capacity import (
-    missing,
-    replicas_before,
-    stable_replicas,
-    unproved,
-)
-from slipway_core.rollout.standard.patch import (
-    leaves_too_few,
-    promoted,
-    with_new_entry,
-    with_percent,
-    with_replicas,
-)
-from slipway_core.rollout.standard_view import (
-    UNKNOWN,
-    CanaryEntry,
-    StandardView,
-    backend_name,
-    predictor_name,
-    version_in,
-)
 
 _SERVICE_NAME_LIMIT = 63
 

@@ -30,11 +30,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway_core.rollout.candidate_route import (
+from slipway_core.rollout.dialects.standard.candidate_route import (
     CandidateRoute,
     candidate_route,
     read_candidate_route,
 )
+from slipway_core.rollout.dialects.standard.replicas import Replicas, number_in, read_deployments
 from slipway_core.rollout.fields import (
     CANDIDATE_URI,
     FIRST_REPLICAS,
@@ -47,7 +48,6 @@ from slipway_core.rollout.fields import (
     texts,
     whole,
 )
-from slipway_core.rollout.replicas import Replicas, number_in, read_deployments
 
 _VERSION_IN_URI = re.compile(r"/([0-9]{1,12})/repository/?$")
 UNKNOWN = "unknown"

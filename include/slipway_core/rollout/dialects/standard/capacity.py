@@ -11,9 +11,9 @@ its pods are being replaced one by one.
 
 from __future__ import annotations
 
+from slipway_core.rollout.dialects.standard.replicas import number_in
+from slipway_core.rollout.dialects.standard.view import CanaryEntry, StandardView
 from slipway_core.rollout.fields import STABLE_MIN_REPLICAS, STABLE_REPLICAS
-from slipway_core.rollout.replicas import number_in
-from slipway_core.rollout.standard_view import CanaryEntry, StandardView
 
 
 def stable_replicas(view: StandardView) -> int:

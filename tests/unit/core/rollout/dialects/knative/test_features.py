@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slipway_core.rollout.dialects.knative.features import features_lacking
 from slipway_core.rollout.inference_service import inference_service_manifest
-from slipway_core.rollout.servers.knative_features import features_lacking
 from slipway_core.spec.release_file import parse_release_spec
 
 FILE = "model: yolo\nsource: {format: onnx}\nrollout: {%s}\n"

@@ -49,6 +49,14 @@ from slipway_core.rollout.actions import (
     RollBack,
     Wait,
 )
+from slipway_core.rollout.dialects.knative.forward import predictor_patch
+from slipway_core.rollout.dialects.knative.proof import (
+    doubt,
+    is_named_by_the_rollback,
+    is_of_the_rollback,
+    live_doubt,
+)
+from slipway_core.rollout.dialects.knative.traffic import leading_back
 from slipway_core.rollout.fields import (
     CANDIDATE_URI,
     PREVIEW_GENERATION,
@@ -60,14 +68,6 @@ from slipway_core.rollout.fields import (
     STABLE_VERSION,
     VERSION,
 )
-from slipway_core.rollout.knative.forward import predictor_patch
-from slipway_core.rollout.knative.proof import (
-    doubt,
-    is_named_by_the_rollback,
-    is_of_the_rollback,
-    live_doubt,
-)
-from slipway_core.rollout.knative.traffic import leading_back
 from slipway_core.rollout.observation import Observed
 
 

@@ -25,6 +25,7 @@ from slipway_core.rollout.actions import (
     refuse_start,
     refuse_weight,
 )
+from slipway_core.rollout.dialects.knative.proof import doubt, live_doubt
 from slipway_core.rollout.fields import (
     CANDIDATE_URI,
     FIELD_MANAGER,
@@ -40,7 +41,6 @@ from slipway_core.rollout.fields import (
     TRANSFORMER,
     VERSION,
 )
-from slipway_core.rollout.knative.proof import doubt, live_doubt
 from slipway_core.rollout.observation import Observed
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slipway_core.rollout.gateways import KNOWN, controllers_of, gateway_notes
+from slipway_core.rollout.dialects.standard.gateways import KNOWN, controllers_of, gateway_notes
 
 
 def route(*controllers: Any) -> dict[str, Any]:

@@ -53,6 +53,16 @@ from slipway_core.rollout.actions import (
     RollBack,
     Wait,
 )
+from slipway_core.rollout.dialects.standard.capacity import missing, replicas_before, unproved, unseen
+from slipway_core.rollout.dialects.standard.patch import (
+    promoted,
+    with_new_entry,
+    with_percent,
+    with_replicas,
+    without_entry,
+)
+from slipway_core.rollout.dialects.standard.routes import dead_backends, dropping, leading_away
+from slipway_core.rollout.dialects.standard.view import CanaryEntry, StandardView, predictor_name, version_in
 from slipway_core.rollout.fields import (
     CANDIDATE_URI,
     RELEASE,
@@ -62,16 +72,6 @@ from slipway_core.rollout.fields import (
     VERSION,
 )
 from slipway_core.rollout.observation import Observed
-from slipway_core.rollout.standard.capacity import missing, replicas_before, unproved, unseen
-from slipway_core.rollout.standard.patch import (
-    promoted,
-    with_new_entry,
-    with_percent,
-    with_replicas,
-    without_entry,
-)
-from slipway_core.rollout.standard.routes import dead_backends, dropping, leading_away
-from slipway_core.rollout.standard_view import CanaryEntry, StandardView, predictor_name, version_in
 
 
 def roll_back(goal: RollBack, observed: Observed, view: StandardView) -> Action:

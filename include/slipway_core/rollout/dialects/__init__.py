@@ -1,0 +1,1 @@
+"""KServe's ways to split traffic, each in a folder of its own."""
