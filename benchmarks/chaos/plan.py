@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-
-from slipway_core.rollout.observation import Dialect
+from typing import Literal
 
 TIMED = (
     "task_killed",
@@ -41,6 +40,7 @@ LOSSES = frozenset({"task_lost", "guard_and_task_lost"})
 
 LEASES, SERVICES, RECORDS = "leases", "inferenceservices", "records"
 
+Dialect = Literal["Knative", "Standard"]
 DIALECTS: tuple[Dialect, ...] = ("Knative", "Standard")
 
 # A release takes about ten seconds here.

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from benchmarks.chaos.plan import Dialect
 from slipway_core.record.events import Event
 from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.inference_service import inference_service_manifest
 from slipway_core.rollout.next_action import Observed, observe
-from slipway_core.rollout.observation import Dialect
 from slipway_core.spec.release_file import parse_release_spec
 from slipway_sandbox.lab.models import publish, requests
 from slipway_sandbox.lab.serving_stack import Lab
+from slipway_sandbox.lab.simulation.evidence import standard_evidence
 from slipway_sandbox.load.answers import Answer, AnswerFile
 from slipway_sandbox.load.open_load import OpenLoad
 
@@ -97,7 +98,7 @@ class Served:
     def look(self) -> Observed:
         """The InferenceService as it is."""
         routes = self._ask("GET", _ROUTES)["items"] if self.dialect == "Standard" else ()
-        return observe(self._ask("GET", f"{_SERVICES}/{self.model}"), routes)
+        return observe(self._ask("GET", f"{_SERVICES}/{self.model}"), standard_evidence(routes))
 
     def is_at_rest(self, uri: str | None = None) -> bool:
         """Whether one revision, of the version asked for, has all users and nothing is under way."""

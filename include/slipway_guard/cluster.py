@@ -1,10 +1,10 @@
-"""What the guard asks of the Kubernetes API: three lists, two kinds of objects, four patches, one event."""
+"""What the guard asks of the Kubernetes API: canaries and leases, what their dialects ask for, and one event."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,9 @@ from kubernetes.client import ApiClient, Configuration
 
 from slipway_core.errors import ClusterUnavailableError, SpecError
 from slipway_core.rollout import lease
-from slipway_core.rollout.fields import FIELD_MANAGER, deployment_mode
+from slipway_core.rollout.dialects.registry import dialect_of
+from slipway_core.rollout.fields import FIELD_MANAGER
+from slipway_core.rollout.reading import Reading, Resource
 from slipway_guard.log import say
 from slipway_kubernetes import ObjectKind
 from slipway_kubernetes.asking import asking_again
@@ -21,9 +23,6 @@ from slipway_kubernetes.client import KubernetesObjects
 
 # Nobody is there to correct an object: one that the API server refuses is tried again, as all else.
 _SERVICES = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
-_ROUTES = ObjectKind("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
-_KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
-_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
 _LEASES = ObjectKind(lease.GROUP, lease.API_VERSION, lease.PLURAL, "Lease")
 
 
@@ -31,12 +30,13 @@ _LEASES = ObjectKind(lease.GROUP, lease.API_VERSION, lease.PLURAL, "Lease")
 class Snapshot:
     """InferenceServices and our Leases as the API returned them, and what its clock said (None: nothing).
 
-    `routes` are the HTTPRoutes, in which Standard mode shows its traffic; none where no service is in that mode.
+    `watched` is what the dialects of these InferenceServices have listed at every look, by resource; one that could not
+    be seen is missing.
     """
 
     services: tuple[Mapping[str, Any], ...]
     leases: tuple[Mapping[str, Any], ...]
-    routes: tuple[Mapping[str, Any], ...] = ()
+    watched: Mapping[Resource, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     server_time: datetime | None = None
 
 
@@ -59,7 +59,7 @@ class Cluster:
         """Look at everything once. Leases after services: one that a canary has is not missed."""
         services, _ = self._list(_SERVICES)
         leases, server_time = self._list(_LEASES, label_selector=lease.SELECTOR)
-        return Snapshot(tuple(services), tuple(leases), self._routes(services), server_time)
+        return Snapshot(tuple(services), tuple(leases), self._watched(services), server_time)
 
     def patch_service(
         self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
@@ -70,29 +70,25 @@ class Cluster:
         """
         return self._objects.patch(_SERVICES, namespace, name, body, limit_s=limit_s) is not None
 
-    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Return a Knative Service; None: there is none, or it cannot be seen. To set a weight takes none."""
-        try:
-            return self._objects.read(_KNATIVE_SERVICES, namespace, name)
-        except ClusterUnavailableError as error:
-            say("knative_service_not_seen", logging.WARNING, found=str(error))
-            return None
+    def read(self, namespace: str, reading: Reading) -> tuple[Mapping[str, Any], ...]:
+        """Return the objects of these names; one that does not exist, or cannot be seen, is left out.
 
-    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Return a revision; None: there is none, or it cannot be seen. Whether users are safe may be told without."""
-        try:
-            return self._objects.read(_REVISIONS, namespace, name)
-        except ClusterUnavailableError as error:
-            say("revision_not_seen", logging.WARNING, found=str(error))
-            return None
+        To set a weight takes none of them, and whether users are safe may be known without.
+        """
+        found = []
+        for name in reading.names:
+            try:
+                one = self._objects.read(_kind_of(reading.resource), namespace, name)
+            except ClusterUnavailableError as error:
+                _say_not_seen(reading.resource, error)
+                continue
+            if one is not None:
+                found.append(one)
+        return tuple(found)
 
-    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """Merge-patch a Knative Service of KServe's; False: it has changed since it was read, or is gone."""
-        return self._objects.patch(_KNATIVE_SERVICES, namespace, name, body) is not None
-
-    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """Merge-patch an HTTPRoute of KServe's; False: it has changed since it was read, or is gone."""
-        return self._objects.patch(_ROUTES, namespace, name, body) is not None
+    def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch an object that KServe has made; False: it has changed since it was read, or is gone."""
+        return self._objects.patch(_kind_of(resource), namespace, name, body) is not None
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch a Lease; False: it has changed since it was read, or is gone."""
@@ -102,15 +98,15 @@ class Cluster:
         """Write an Event; False: there is one of this name already."""
         return self._objects.create_event(namespace, body)
 
-    def _routes(self, services: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-        """Return the routes, where they matter. They show whether users are safe; to make them safe takes none."""
-        if not any(deployment_mode(service) == "Standard" for service in services):
-            return ()
-        try:
-            return tuple(self._list(_ROUTES)[0])
-        except ClusterUnavailableError as error:
-            say("routes_not_seen", logging.WARNING, found=str(error))
-            return ()
+    def _watched(self, services: list[Mapping[str, Any]]) -> dict[Resource, tuple[Mapping[str, Any], ...]]:
+        """Return what is watched, where it matters. It shows whether users are safe; to make them safe takes none."""
+        found = {}
+        for resource in dict.fromkeys(one for service in services for one in dialect_of(service).watched):
+            try:
+                found[resource] = tuple(self._list(_kind_of(resource))[0])
+            except ClusterUnavailableError as error:
+                _say_not_seen(resource, error)
+        return found
 
     def _list(
         self, kind: ObjectKind, label_selector: str = ""
@@ -122,6 +118,14 @@ class Cluster:
             items += listing.items
             server_time = listing.server_time
         return items, server_time
+
+
+def _kind_of(resource: Resource) -> ObjectKind:
+    return ObjectKind(resource.group, resource.version, resource.plural, resource.kind)
+
+
+def _say_not_seen(resource: Resource, error: ClusterUnavailableError) -> None:
+    say("not_seen", logging.WARNING, resource=resource.name, found=str(error))
 
 
 def connect(kubeconfig: str | None) -> ApiClient:

@@ -2,28 +2,23 @@
 
 Each look takes a snapshot of the cluster, and everything follows from that and from how long the leases have
 been seen unchanged. Two guards, or a guard that was restarted, do no harm: every write carries the version of
-what was seen, and what to write is `next_action`'s decision, for both of KServe's dialects.
+what was seen, and what to write is `next_action`'s decision, in whichever dialect the canary speaks.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
 from slipway_core.errors import ClusterUnavailableError
 from slipway_core.lease_limits import DEFAULT_LEASE_S
-from slipway_core.rollout.actions import Fallback, PatchRoutes, PatchTraffic
-from slipway_core.rollout.dialects.knative.view import (
-    knative_service,
-    knative_service_name,
-    revision_templates,
-)
+from slipway_core.rollout.actions import PatchMade
+from slipway_core.rollout.dialects.registry import dialect_of, observe
 from slipway_core.rollout.fields import API_VERSION
 from slipway_core.rollout.lease import Lease, LeaseWatch, ending, lease_name, parse_lease
 from slipway_core.rollout.next_action import (
@@ -33,9 +28,9 @@ from slipway_core.rollout.next_action import (
     Patch,
     RollBack,
     Wait,
-    observe,
 )
 from slipway_core.rollout.observation import CANDIDATE_URI, STABLE_URI
+from slipway_core.rollout.reading import Evidence, Reading, Resource
 from slipway_core.rollout.reconciler import (
     Act,
     Acted,
@@ -68,17 +63,11 @@ class ClusterApi(Protocol):
     ) -> bool:
         """Merge-patch an InferenceService; False: look again."""
 
-    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Return a Knative Service; None: there is none, or it cannot be seen."""
+    def read(self, namespace: str, reading: Reading) -> tuple[Mapping[str, Any], ...]:
+        """Return the objects of these names; one that does not exist, or cannot be seen, is left out."""
 
-    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Return a revision; None: there is none, or it cannot be seen."""
-
-    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """Merge-patch a Knative Service; False: look again."""
-
-    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """Merge-patch an HTTPRoute; False: look again."""
+    def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch an object that KServe has made; False: look again."""
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch a Lease; False: look again."""
@@ -152,16 +141,21 @@ class Guard:
         """
         snapshot = self._cluster.snapshot()
         leases = {(one.namespace, one.name): one for one in map(parse_lease, snapshot.leases)}
-        routes = defaultdict(list)
-        for route in snapshot.routes:
-            routes[str(_metadata(route).get("namespace"))].append(route)
         present: set[str] = set()
         for service in snapshot.services:
             metadata = _metadata(service)
             present.add(str(metadata.get("uid")))
             name = f"{metadata.get('namespace')}/{metadata.get('name')}"
             try:
-                observed = observe(service, routes[str(metadata.get("namespace"))])
+                seen = Evidence(
+                    {
+                        one: _within(found, metadata.get("namespace"))
+                        for one, found in snapshot.watched.items()
+                    }
+                )
+                observed = observe(service, seen)
+                if observed.uid in self._ends:
+                    observed = observe(service, self._with_what_is_behind(service, observed.namespace, seen))
                 lease = leases.get((observed.namespace, lease_name(observed.name)))
                 self._look_at(observed, lease, snapshot.server_time)
             except ClusterUnavailableError as error:
@@ -183,24 +177,14 @@ class Guard:
             if end is None:
                 return
             self._ends[observed.uid] = end
-        else:
-            observed = self._with_what_is_behind(observed)
         self._go_on(observed, end)
 
-    def _with_what_is_behind(self, observed: Observed) -> Observed:
-        """Return the observation of a canary whose end was tried already, with its Knative Service and what its
-        revisions serve in Knative mode.
-        """
-        if observed.standard is not None:
-            return observed
-        namespace = observed.namespace
-        found = self._cluster.knative_service(namespace, knative_service_name(observed.name))
-        made = (self._cluster.revision(namespace, name) for name in observed.named_revisions)
-        return replace(
-            observed,
-            knative=knative_service(found, observed.name, observed.uid),
-            revisions=revision_templates(one for one in made if one is not None),
-        )
+    def _with_what_is_behind(self, service: Mapping[str, Any], namespace: str, seen: Evidence) -> Evidence:
+        """Return what is seen of a canary whose end was tried already, with what lies behind it."""
+        behind = {
+            one.resource: self._cluster.read(namespace, one) for one in dialect_of(service).behind(service)
+        }
+        return Evidence({**seen.objects, **behind})
 
     def _judge(self, observed: Observed, lease: Lease | None, server_time: datetime | None) -> _End | None:
         """Return whether the canary is to be ended; if so, nobody can renew its lease any more."""
@@ -260,13 +244,13 @@ class Guard:
         elif isinstance(step, GiveUp):
             self._ends.pop(observed.uid)
             self._leave_alone(observed, step, end.reason)
-        elif isinstance(step, Act) and isinstance(step.action, Patch | PatchRoutes | PatchTraffic):
+        elif isinstance(step, Act) and isinstance(step.action, Patch | PatchMade):
             end.reconciler.next(self._send(step.action, observed, end, step.limit_s), self._clock())
         elif isinstance(step, Pause) and step.after is not None:
             action = step.after.action
             self._say_once(observed, "waiting", phase=action.phase, found=action.reason)
 
-    def _send(self, patch: Patch | Fallback, observed: Observed, end: _End, limit_s: float | None) -> Event:
+    def _send(self, patch: Patch | PatchMade, observed: Observed, end: _End, limit_s: float | None) -> Event:
         """Patch the InferenceService, or what KServe has made of it, and return what came of it."""
         try:
             accepted = self._patch(patch, observed, limit_s)
@@ -279,15 +263,16 @@ class Guard:
         _say(observed, "patched" if accepted else "conflict", phase=patch.phase, doing=patch.reason)
         return Acted(accepted)
 
-    def _patch(self, patch: Patch | Fallback, observed: Observed, limit_s: float | None) -> bool:
+    def _patch(self, patch: Patch | PatchMade, observed: Observed, limit_s: float | None) -> bool:
         namespace = observed.namespace
         match patch:
             case Patch():
                 return self._cluster.patch_service(namespace, observed.name, patch.body, limit_s)
-            case PatchTraffic():
-                return self._cluster.patch_knative_service(namespace, patch.name, patch.body)
-            case PatchRoutes():
-                return all(self._cluster.patch_route(namespace, one.name, one.body) for one in patch.patches)
+            case PatchMade():
+                resource = patch.resource
+                return all(
+                    self._cluster.patch_made(namespace, resource, one.name, one.body) for one in patch.patches
+                )
 
     def _leave_alone(self, observed: Observed, gives_up: GiveUp, expired: str) -> None:
         self._left_alone.add(observed.uid)
@@ -379,6 +364,11 @@ def event(observed: Observed, goal: RollBack, end: _End, now: datetime) -> dict[
         "lastTimestamp": stamp,
         "count": 1,
     }
+
+
+def _within(found: tuple[Any, ...], namespace: Any) -> tuple[Any, ...]:
+    """Return the objects of a namespace."""
+    return tuple(one for one in found if str(_metadata(one).get("namespace")) == str(namespace))
 
 
 def _metadata(obj: Any) -> Mapping[str, Any]:

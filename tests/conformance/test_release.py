@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway_core.rollout.observation import observe
+from slipway_core.rollout.dialects.registry import observe
 from slipway_sandbox.demo.chapters import answering_at_the_end
 from slipway_sandbox.demo.counts import CandidateSpan
 from tests.support.conformance.real_cluster import RealCluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slipway_core.rollout.dialects.standard.preflight import CONFIG_MAP
 from tests.support.conformance.denials import granted, permitted, reviewed
 from tests.support.conformance.manifests import FOLDER, objects_of
 from tests.support.conformance.real_cluster import RealCluster
@@ -40,7 +41,7 @@ def test_airflow_may_do_what_the_page_grants_and_nothing_else(
     assert permitted(airflow, "default") == set()
     assert airflow.ask("GET", "/api/v1/namespaces/kserve/configmaps/inferenceservice-config").code == 200
     assert airflow.ask("GET", "/api/v1/namespaces/kserve/configmaps/another").code == 403
-    assert standard.hook.cluster_config() is not None
+    assert standard.hook.config_map(*CONFIG_MAP) is not None
 
 
 def test_the_fleets_role_gives_what_it_names_and_nothing_else(cluster: RealCluster) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import BrokenPromiseError, Target
+from slipway_core.rollout.dialects.registry import preflight
+from slipway_core.rollout.dialects.standard.preflight import cluster_config
 from slipway_core.rollout.lease import LeaseWatch, ending, lease_manifest, parse_lease, renewal
 from slipway_core.rollout.next_action import (
     Done,
@@ -28,7 +30,8 @@ from slipway_core.rollout.next_action import (
     next_action,
     observe,
 )
-from slipway_core.rollout.preflight import cluster_config, preflight
+from slipway_core.rollout.reading import Evidence
+from slipway_sandbox.lab.simulation.evidence import knative_evidence, standard_evidence
 from slipway_sandbox.lab.simulation.knative_model import live_model
 from slipway_sandbox.lab.simulation.standard_model import standard_live
 
@@ -110,14 +113,13 @@ def _read(value: Any) -> None:
     behind, revisions = (
         value.get(key) if isinstance(value, dict) else None for key in ("behind", "revisions")
     )
-    observed = observe(
-        isvc,
-        routes,
-        deployments if isinstance(deployments, list) else None,
-        behind if isinstance(behind, dict) else None,
-        revisions if isinstance(revisions, list) else [],
+    standard = standard_evidence(routes, deployments if isinstance(deployments, list) else None)
+    knative = knative_evidence(
+        behind if isinstance(behind, dict) else None, revisions if isinstance(revisions, list) else []
     )
-    preflight(isvc, routes)
+    evidence = Evidence({**standard.objects, **knative.objects})
+    observed = observe(isvc, evidence)
+    preflight(isvc, evidence)
     json.dumps(next_action(_BACK[0], observed).__dict__, default=str)
     for goal in (*_FORWARD, *_OTHERS, *_BACK):
         action = next_action(goal, observed)

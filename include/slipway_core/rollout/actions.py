@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.reading import Resource
 
 # How long KServe may take to carry a rollback's weights on, to the HTTPRoutes or to Knative; as a rule it takes less
 # than one second.
@@ -126,7 +127,7 @@ class Patch:
     body: Mapping[str, Any]
     reason: str
     phase: str
-    fallback: Fallback | None = None
+    fallback: PatchMade | None = None
     is_urgent: bool = False
 
 
@@ -150,35 +151,26 @@ class Delete:
 
 
 @dataclass(frozen=True)
-class RoutePatch:
-    """A merge patch of the HTTPRoute `name`; it names the resourceVersion that was observed."""
+class ObjectPatch:
+    """A merge patch of the object `name`; it names the resourceVersion that was observed."""
 
     name: str
     body: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class PatchRoutes:
-    """Write the weights of HTTPRoutes that KServe has made and does not change; on 409 look again."""
+class PatchMade:
+    """Write into objects that KServe has made of the InferenceService and does not change; on 409 look again."""
 
-    patches: tuple[RoutePatch, ...]
+    resource: Resource
+    patches: tuple[ObjectPatch, ...]
     reason: str
     phase: str
-    what: ClassVar[str] = "HTTPRoutes"
 
-
-@dataclass(frozen=True)
-class PatchTraffic:
-    """Write the traffic of the Knative Service `name`, which KServe has made and does not change; on 409 look again."""
-
-    name: str
-    body: Mapping[str, Any]
-    reason: str
-    phase: str
-    what: ClassVar[str] = "Knative Service"
-
-
-Fallback = PatchRoutes | PatchTraffic
+    @property
+    def what(self) -> str:
+        """What people are told is written."""
+        return self.resource.kind if len(self.patches) == 1 else f"{self.resource.kind}s"
 
 
 @dataclass(frozen=True)
@@ -192,7 +184,7 @@ class Wait:
     phase: str
     failure: str | None = None
     users_safe: bool = False
-    fallback: Fallback | None = None
+    fallback: PatchMade | None = None
     fallback_after_s: float = ROUTES_FOLLOW_S
 
 

@@ -161,7 +161,7 @@ def manager_of(metadata: Mapping[str, Any], *path: str) -> str:
 
 
 def common_facts(isvc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an observation has from the same place in both dialects."""
+    """Return what an observation has from the same place in every dialect."""
     metadata, status = mapping(isvc.get("metadata")), mapping(isvc.get("status"))
     return {
         "name": text(metadata.get("name")),
@@ -169,11 +169,8 @@ def common_facts(isvc: Mapping[str, Any]) -> dict[str, Any]:
         "uid": text(metadata.get("uid")),
         "resource_version": text(metadata.get("resourceVersion")),
         "generation": whole(metadata.get("generation")) or 0,
-        "observed_generation": whole(status.get("observedGeneration")),
         "ready": condition_is_true(status, "Ready"),
-        "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
         "url": text(status.get("url")) or None,
-        "deployment_mode": deployment_mode(isvc) or None,
         "deleting": "deletionTimestamp" in metadata,
         "predictor": mapping(mapping(isvc.get("spec")).get("predictor")),
         "transformer": transformer_digest(isvc),

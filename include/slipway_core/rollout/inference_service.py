@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from slipway_core.rollout.dialects.registry import dialect_named
 from slipway_core.rollout.fields import (
     API_VERSION,
     DEPLOYMENT_MODE,
     RELEASE,
-    ROLLING_UPDATE,
-    TAG_ROUTING,
     VERSION,
 )
 from slipway_core.rollout.servers.protocol import protocol_fields
@@ -22,10 +21,8 @@ def inference_service_manifest(
     """Return the manifest that serves the Triton repository at `storage_uri` as `spec.rollout` says.
 
     It names the deployment mode, which decides in what way a canary can be made at all, and one replica at
-    least: a stable version that scales to zero is cold when traffic comes back to it. In Knative mode each
-    revision with a place in the traffic is given a host of its own. In Standard mode the notes lie on the
-    predictor: they change with it, and one on the object would restart the pods of all. And there one pod that is
-    missing must not keep KServe from writing the routes, as Kubernetes' own maxUnavailable of 25 % would.
+    least: a stable version that scales to zero is cold when traffic comes back to it. Where the notes lie, and what
+    the predictor has besides, is for the dialect to say.
 
     KServe merges what the predictor says of its pods (nodes, taints, priority, ports) over the serving runtime.
     """
@@ -35,7 +32,7 @@ def inference_service_manifest(
         notes[RELEASE] = release_id
     if version is not None:
         notes[VERSION] = str(version)
-    is_standard = rollout.deployment_mode == "Standard"
+    dialect = dialect_named(rollout.deployment_mode)
     model: dict[str, Any] = {
         # The repository holds its own config.pbtxt; for KServe its format is simply Triton's.
         "modelFormat": {"name": "triton"},
@@ -55,7 +52,7 @@ def inference_service_manifest(
             "labels": {"app.kubernetes.io/managed-by": "slipway", "slipway.dev/model": spec.model},
             "annotations": {
                 DEPLOYMENT_MODE: rollout.deployment_mode,
-                **({} if is_standard else {**notes, TAG_ROUTING: "true"}),
+                **dialect.annotations(notes),
             },
         },
         "spec": {
@@ -64,12 +61,7 @@ def inference_service_manifest(
                 "minReplicas": rollout.min_replicas,
                 **({} if rollout.max_replicas is None else {"maxReplicas": rollout.max_replicas}),
                 **rollout.placed(),
-                **({"annotations": notes} if is_standard and notes else {}),
-                **(
-                    {"deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": dict(ROLLING_UPDATE)}}
-                    if is_standard
-                    else {}
-                ),
+                **dialect.predictor_fields(notes),
                 "model": model,
             },
         },

@@ -1,15 +1,15 @@
 """How an InferenceService is brought from what is observed to what is wanted: a goal and an observation give the next
-action, in whichever of KServe's dialects the object speaks.
+action, in whichever dialect the object speaks.
 
-    action = next_action(StartCanary(uri, weight=5), observe(isvc, routes))
+    action = next_action(StartCanary(uri, weight=5), observe(isvc, evidence))
 
 `reconciler.py` has the loop: observe, act, wait, observe again, until `Done` or `Impossible`. Nothing is remembered
 between two calls, so a task that died, a duplicate and a guard all go on from what is there. Every patch carries the
 resourceVersion it was decided on; a conflict means: observe again. What counts is the traffic observed, never `Ready`
 alone.
 
-Forward lies in `dialects/*/forward.py`, back in `dialects/*/back.py`, what the fields mean in
-`observation.py` and `dialects/*/view.py`, and what cannot work at all in `preflight.py`.
+How each goal is pursued is the dialect's business: `dialects/protocol.py` says what a dialect is, and
+`dialects/registry.py` which there are.
 """
 
 from __future__ import annotations
@@ -35,12 +35,8 @@ from slipway_core.rollout.actions import (
     Wait,
     Withdraw,
 )
-from slipway_core.rollout.dialects.knative import forward as knative
-from slipway_core.rollout.dialects.knative.proof import doubt, live_doubt
-from slipway_core.rollout.dialects.standard import forward as standard
-from slipway_core.rollout.dialects.standard.capacity import incomplete, unproved
-from slipway_core.rollout.observation import STABLE_URI, Observed, observe
-from slipway_core.rollout.rollback import roll_back
+from slipway_core.rollout.dialects.registry import dialect_named, observe
+from slipway_core.rollout.observation import STABLE_URI, Observed
 
 __all__ = [
     "Action",
@@ -81,7 +77,7 @@ def next_action(goal: Goal, observed: Observed | None) -> Action:
     if observed.deleting:
         return Impossible(f"{observed.name} is being deleted by someone else.", kind="foreign_change")
     if isinstance(goal, RollBack):
-        return roll_back(goal, observed)
+        return _roll_back(goal, observed)
     if observed.unreadable:
         return Impossible(
             f"{observed.name} is not as KServe writes it: {', '.join(observed.unreadable)} cannot be read. It was left "
@@ -96,32 +92,26 @@ def serving_doubt(observed: Observed) -> str:
 
     It is asked of an InferenceService without a canary, observed with what lies behind it.
     """
-    view = observed.standard
-    if view is None:
-        return live_doubt(observed, observed.storage_uri)
-    found = unproved(view, view.stable_backend, view.stable_uri)
-    return found or ("" if observed.alone(view.stable_backend) else "It is not seen to have all the traffic.")
+    return dialect_named(observed.dialect).serving_doubt(observed)
 
 
 def _forward(goal: ShowCandidate | StartCanary | ShiftWeight | Promote, observed: Observed) -> Action:
-    view = observed.standard
+    dialect = dialect_named(observed.dialect)
     match goal:
         case ShowCandidate():
-            if view is None:
-                return knative.show_candidate(goal, observed)
-            return standard.show_candidate(goal, observed, view)
+            return dialect.show_candidate(goal, observed)
         case StartCanary():
-            if view is None:
-                return knative.start_canary(goal, observed)
-            return standard.start_canary(goal, observed, view)
+            return dialect.start_canary(goal, observed)
         case ShiftWeight():
-            if view is None:
-                return knative.shift_weight(goal, observed)
-            return standard.shift_weight(goal, observed, view)
+            return dialect.shift_weight(goal, observed)
         case Promote():
-            if view is None:
-                return knative.promote(goal, observed)
-            return standard.promote(goal, observed, view)
+            return dialect.promote(goal, observed)
+
+
+def _roll_back(goal: RollBack, observed: Observed) -> Action:
+    if not goal.stable_uri:
+        return Impossible("There is no good version to go back to; a first version can only be withdrawn.")
+    return dialect_named(observed.dialect).roll_back(goal, observed)
 
 
 # --- first deployment, and taking it back ---
@@ -140,12 +130,10 @@ def _first_deploy(goal: FirstDeploy, observed: Observed | None) -> Action:
             kind="foreign_change",
         )
     if observed.candidate_ready and observed.alone(observed.latest_ready):
-        view = observed.standard
-        short = live_doubt(observed, wanted) if view is None else incomplete(view, wanted)
-        if not short:
+        doubt = dialect_named(observed.dialect).first_version_doubt(observed, wanted)
+        if not doubt:
             return Done(dict(observed.traffic), reason="The first version has all traffic.")
-        what = "what the first version's pods serve" if view is None else "all pods of the first version"
-        return Wait(f"Waiting for {what}: {short}", "create")
+        return Wait(doubt, "create")
     if observed.failure is not None:
         return Impossible(f"The first version does not come up: {observed.failure}.", kind="load_failed")
     missing = " ".join(observed.obstacles) if observed.candidate_ready else ""
@@ -163,16 +151,13 @@ def _withdraw(goal: Withdraw, observed: Observed | None) -> Action:
             f"{observed.name} names {observed.storage_uri}, not {goal.uri}, the version to withdraw.",
             kind="foreign_change",
         )
-    served = {observed.serves(name) for name in observed.named_revisions} - {"", observed.storage_uri}
-    if observed.previous_rolledout or observed.annotation(STABLE_URI) or served:
+    if observed.has_served_another or observed.annotation(STABLE_URI):
         return Impossible(
             f"{observed.name} has served an earlier version: roll back to it instead of deleting."
         )
-    if observed.standard is None and observed.latest_ready and observed.generation != 1:
-        # The spec was changed, and the status may be about the version before.
-        found = doubt(observed, observed.storage_uri)
-        if found:
-            return Wait(f"Waiting to know that no other version was ever served. {found}", "delete")
+    doubt = dialect_named(observed.dialect).withdrawal_doubt(observed)
+    if doubt:
+        return Wait(f"Waiting to know that no other version was ever served. {doubt}", "delete")
     return Delete(observed.uid, observed.resource_version, "No earlier version exists: withdraw this one.")
 
 

@@ -56,10 +56,10 @@ from slipway_core.rollout.actions import (
     Delete,
     Done,
     Expose,
-    Fallback,
     Goal,
     Impossible,
     Patch,
+    PatchMade,
     RollBack,
     Wait,
 )
@@ -138,7 +138,7 @@ class Act:
     :param limit_s: when to give its answer up; None: when whoever sends it does by himself.
     """
 
-    action: Create | Patch | Expose | Delete | Fallback
+    action: Create | Patch | Expose | Delete | PatchMade
     limit_s: float | None = None
 
 
@@ -326,9 +326,7 @@ class Reconciler:
                 return self._pause(now_s) if fallback is None else Act(fallback)
 
     def _lacks_what_is_behind(self, observed: Observed | None) -> bool:
-        return observed is not None and not (
-            observed.standard or observed.is_behind_read or self._asked_behind
-        )
+        return observed is not None and observed.lacks_behind and not self._asked_behind
 
     def _after_error(self, error: SlipwayError, now_s: float) -> Step:
         self._last = None

@@ -13,7 +13,7 @@ from slipway_kubernetes import ObjectKind
 
 
 class HTTPRouteHook(ClusterObjectHook):
-    """One HTTPRoute; what it makes, replaces and deletes is slipway's own only, of KServe's it writes the weights.
+    """One HTTPRoute; what it makes, replaces and deletes is slipway's own only.
 
     "Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`).
     """
@@ -25,10 +25,6 @@ class HTTPRouteHook(ClusterObjectHook):
         "HTTPRoute",
         invalid_remedy="leave out the release file's `rollout.preview`, and report it",
     )
-
-    def get(self) -> dict[str, Any] | None:
-        """Return the route as the API gives it; None where there is none, or no Gateway API."""
-        return self._read()
 
     def put(self, manifest: Mapping[str, Any], service: str) -> bool:
         """Create the route, or make one of slipway's like it; False: it has changed since (409), so look again.
@@ -43,13 +39,6 @@ class HTTPRouteHook(ClusterObjectHook):
             return False
         metadata = {**manifest["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
         return self._patch({"metadata": metadata, "spec": manifest["spec"]}) is not None
-
-    def set_weights(self, body: Mapping[str, Any]) -> bool:
-        """Apply a merge patch to a route of KServe's; False: it has changed since it was read (409), or is gone.
-
-        :param body: a mapping with ``metadata.resourceVersion``.
-        """
-        return self._patch(body) is not None
 
     def remove(self, service: str) -> None:
         """Delete the route if there is one of slipway's for this InferenceService.

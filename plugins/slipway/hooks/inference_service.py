@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 from slipway_core.errors import ClusterUnavailableError
-from slipway_core.rollout.actions import PatchRoutes, PatchTraffic
-from slipway_core.rollout.dialects.knative.features import CONFIG_MAP as KNATIVE_FEATURES
-from slipway_core.rollout.dialects.knative.view import knative_service_name
+from slipway_core.rollout.actions import PatchMade
 from slipway_core.rollout.dialects.standard.candidate_route import route_name
 from slipway_core.rollout.pods.disruption import PodState, pod_states
 from slipway_core.rollout.pods.drain import SERVICE_LABEL, ServingPod, serving_pods
 from slipway_core.rollout.pods.starting import StartingPod, starting_pods
-from slipway_core.rollout.preflight import ClusterConfig, cluster_config
+from slipway_core.rollout.reading import Reading, Resource
 from slipway_kubernetes import ObjectKind
 
 log = logging.getLogger(__name__)
-
-_KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
-_REVISIONS = ObjectKind("serving.knative.dev", "v1", "revisions", "Revision")
-_DEPLOYMENTS = ObjectKind("apps", "v1", "deployments", "Deployment")
-_CONFIG_MAP = ("kserve", "inferenceservice-config")
 
 
 class KServeHook(ClusterObjectHook):
@@ -47,7 +40,7 @@ class KServeHook(ClusterObjectHook):
 
     def __init__(self, name: str, namespace: str, kubernetes_conn_id: str = "kubernetes_default") -> None:
         super().__init__(name, namespace, kubernetes_conn_id)
-        self._revisions: dict[tuple[str, str], dict[str, Any]] = {}
+        self._unchanging: dict[tuple[Resource, str, str], Mapping[str, Any]] = {}
 
     def get(self) -> dict[str, Any] | None:
         """Return the object as the API gives it, or None where there is no such InferenceService."""
@@ -69,27 +62,27 @@ class KServeHook(ClusterObjectHook):
         """Delete the very object that was read; False: it has changed since (409), so look again."""
         return self._delete(uid, resource_version)
 
-    def routes(self) -> list[dict[str, Any]]:
-        """Return the HTTPRoutes of the InferenceService in Standard mode, as the API gives them.
+    def read(self, reading: Reading, uid: str = "") -> list[Mapping[str, Any]]:
+        """Return the objects that a dialect reads besides the InferenceService, as the API gives them.
 
-        KServe makes two, the service's own and its predictor's; the third is slipway's, of a candidate that can be
-        tried. One that does not exist is left out, as all are in a cluster without Gateway API.
+        One that does not exist is left out.
+
+        :param uid: the InferenceService's; another one of its name would have objects of the same names.
+        :raises ClusterUnavailableError: they cannot be read, which not everybody may.
         """
-        names = (self.name, f"{self.name}-predictor", route_name(self.name))
-        found = (self._route(name).get() for name in names)
-        return [route for route in found if route is not None]
-
-    def deployments(self) -> list[Mapping[str, Any]] | None:
-        """Return the Deployments that KServe has made for the InferenceService in Standard mode.
-
-        :returns: None where they cannot be read: what needs to know waits, and a rollback does not.
-        """
-        selector = f"{SERVICE_LABEL}={self.name}"
-        try:
-            return self.objects.list(_DEPLOYMENTS, self.namespace, label_selector=selector).items
-        except ClusterUnavailableError as error:
-            log.debug("%s", error)
-            return None
+        kind = _kind_of(reading.resource)
+        if not reading.names:
+            return list(self.objects.list(kind, self.namespace, label_selector=reading.label_selector).items)
+        found = []
+        for name in reading.names:
+            known = (reading.resource, uid, name)
+            one = self._unchanging.get(known) or self.objects.read(kind, self.namespace, name)
+            if one is None:
+                continue
+            if reading.never_changes:
+                self._unchanging[known] = one
+            found.append(one)
+        return found
 
     def pods(self) -> tuple[ServingPod, ...] | None:
         """Return the pods that KServe, or Knative for it, has made for the InferenceService.
@@ -127,41 +120,13 @@ class KServeHook(ClusterObjectHook):
         """
         return self.objects.end_pod(self.namespace, pod.name, pod.uid, grace_s)
 
-    def patch_routes(self, action: PatchRoutes) -> bool:
-        """Write weights into KServe's HTTPRoutes; False: one has changed since it was read, so look again."""
+    def patch_made(self, action: PatchMade) -> bool:
+        """Write into what KServe has made; False: an object has changed since it was read, so look again."""
         log.warning("%s/%s: %s", self.namespace, self.name, action.reason)
-        return all(self._route(one.name).set_weights(one.body) for one in action.patches)
-
-    def knative_service(self) -> dict[str, Any] | None:
-        """Return the Knative Service that KServe has made for the predictor in Knative mode.
-
-        :returns: None where there is none.
-        :raises ClusterUnavailableError: it cannot be read, which not everybody may.
-        """
-        return self.objects.read(_KNATIVE_SERVICES, self.namespace, knative_service_name(self.name))
-
-    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
-        """Return these revisions of the InferenceService; one that is gone is left out.
-
-        What a revision serves never changes, so each is read once.
-
-        :param uid: the InferenceService's; another one of its name would have revisions of the same names.
-        :raises ClusterUnavailableError: one cannot be read, which not everybody may.
-        """
-        found = []
-        for name in names:
-            if (uid, name) not in self._revisions:
-                revision = self.objects.read(_REVISIONS, self.namespace, name)
-                if revision is None:
-                    continue
-                self._revisions[uid, name] = revision
-            found.append(self._revisions[uid, name])
-        return found
-
-    def patch_traffic(self, action: PatchTraffic) -> bool:
-        """Write the traffic of the Knative Service; False: it has changed since it was read, so look again."""
-        log.warning("%s/%s: %s", self.namespace, self.name, action.reason)
-        return self.objects.patch(_KNATIVE_SERVICES, self.namespace, action.name, action.body) is not None
+        kind = _kind_of(action.resource)
+        return all(
+            self.objects.patch(kind, self.namespace, one.name, one.body) is not None for one in action.patches
+        )
 
     def expose(self, manifest: Mapping[str, Any]) -> bool:
         """Has the candidate's own HTTPRoute in the cluster; False: somebody wrote it in between, look again.
@@ -174,14 +139,13 @@ class KServeHook(ClusterObjectHook):
         """Take the candidate's own HTTPRoute away, if there is one."""
         self._route(route_name(self.name)).remove(self.name)
 
-    def cluster_config(self) -> ClusterConfig | None:
-        """Return what KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
-        found = self.objects.read_config_map(*_CONFIG_MAP)
-        return None if found is None else cluster_config(found)
-
-    def knative_features(self) -> dict[str, str] | None:
-        """Return which fields of pods Knative takes here; None where that cannot be seen, which not everybody may."""
-        return self.objects.read_config_map(*KNATIVE_FEATURES)
+    def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """Return the data of a ConfigMap of the cluster's; None where it cannot be seen, which not everybody may."""
+        return self.objects.read_config_map(namespace, name)
 
     def _route(self, name: str) -> HTTPRouteHook:
         return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id).sharing_client_of(self)
+
+
+def _kind_of(resource: Resource) -> ObjectKind:
+    return ObjectKind(resource.group, resource.version, resource.plural, resource.kind)

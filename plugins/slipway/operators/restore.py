@@ -18,7 +18,6 @@ from slipway_core.record.kinds import (
 )
 from slipway_core.record.state import ReleaseState
 from slipway_core.reports.canary.files import CANARY_PAGE
-from slipway_core.rollout.dialects.standard.gateways import gateway_notes
 from slipway_core.rollout.next_action import RollBack, Withdraw
 from slipway_core.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 
@@ -48,8 +47,8 @@ class ArmRollbackOperator(ReleaseOperator):
         self._require_published()
         observed, stable = LiveService(self.parts).observe(), self.release_run.stable
         live = "" if observed is None else observed.storage_uri
-        if observed is not None and observed.standard is not None:
-            for note in gateway_notes(observed.standard.routes):
+        if observed is not None:
+            for note in observed.gateway_notes:
                 self.log.info("the gateway: %s", note)
         if stable is not None and live != stable.storage_uri:
             raise ForeignChangeError(

@@ -15,6 +15,7 @@ from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.way_back import WayBack
 from slipway_core.errors import SlipwayError
 from slipway_core.operations.notices.of_release import lease_lost_notice
+from slipway_core.rollout.dialects.registry import dialect_named
 from slipway_core.rollout.lease import Lease
 from slipway_core.rollout.next_action import Goal, RollBack
 from slipway_core.rollout.observation import Observed
@@ -88,11 +89,11 @@ class LiveService:
             self._parts.lease.release(lease.release_id)
 
     def conceal_candidate(self, observed: Observed | None) -> None:
-        """Take the candidate's own route away, which only the Standard dialect has.
+        """Take the candidate's own route away, where the dialect has one.
 
         It leads nowhere once the candidate is gone and goes with the InferenceService; so it holds nothing up.
         """
-        if observed is None or observed.dialect != "Standard":
+        if observed is None or not dialect_named(observed.dialect).exposes_candidate:
             return
         try:
             self._parts.service.conceal()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,9 @@ from slipway.hooks.inference_service import KServeHook
 from slipway.release_record.fresh_permission import RAISE_LIMIT_S, require_fresh
 from slipway.release_run import ReleaseRun
 from slipway_core.errors import ClusterUnavailableError, SlipwayError, SpecError, TimedOutError
-from slipway_core.rollout.actions import Fallback, PatchRoutes, PatchTraffic
-from slipway_core.rollout.dialects.knative.features import features_lacking, features_needed
-from slipway_core.rollout.dialects.knative.view import knative_service, revision_templates
-from slipway_core.rollout.fields import deployment_mode
+from slipway_core.rollout.actions import PatchMade
+from slipway_core.rollout.dialects.registry import dialect_of, observe, preflight
+from slipway_core.rollout.fields import mapping, text
 from slipway_core.rollout.inference_service import inference_service_manifest
 from slipway_core.rollout.next_action import (
     Create,
@@ -27,9 +27,8 @@ from slipway_core.rollout.next_action import (
     Goal,
     Observed,
     Patch,
-    observe,
 )
-from slipway_core.rollout.preflight import preflight
+from slipway_core.rollout.reading import Evidence, Resource
 from slipway_core.rollout.reconciler import (
     Act,
     Acted,
@@ -46,45 +45,47 @@ from slipway_core.rollout.reconciler import (
     Waited,
 )
 
+log = logging.getLogger(__name__)
+
 POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.
 NOTE_TIMEOUT_S = 60.0
 
 
 def observe_service(hook: KServeHook, *, behind: bool = False, pods: bool = False) -> Observed | None:
-    """Observe the InferenceService and, where its dialect keeps traffic and pods there, its HTTPRoutes and Deployments.
+    """Observe the InferenceService, and what its dialect reads besides.
 
-    These are read last: they are never older than the object that a patch then names by its resourceVersion.
+    That is read last: it is never older than the object that a patch then names by its resourceVersion.
 
-    :param behind: whether the Knative Service and the revisions are wanted too, in Knative mode.
+    :param behind: whether what the dialect reads only where it is asked for is wanted too.
     :param pods: whether the pods are wanted too, where they may be seen.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
-    if deployment_mode(service) == "Standard":
-        observed = observe(service, hook.routes(), hook.deployments())
-    else:
-        observed = _observe_behind(hook, service) if behind else observe(service)
+    observed = observe(service, _read(hook, service, behind=behind))
     return replace(observed, pods=hook.starting_pods()) if pods else observed
 
 
-def _observe_behind(hook: KServeHook, service: Mapping[str, Any]) -> Observed:
-    """Observe what KServe and Knative have made, too; where it cannot be read, the observation says why."""
-    observed = observe(service)
-    try:
-        behind = hook.knative_service()
-        made = hook.revisions(observed.named_revisions, observed.uid)
-    except ClusterUnavailableError as error:
-        return replace(observed, unseen=error.in_short())
-    knative = knative_service(behind, observed.name, observed.uid)
-    return replace(observed, knative=knative, revisions=revision_templates(made))
+def _read(hook: KServeHook, service: Mapping[str, Any], *, behind: bool) -> Evidence:
+    """Read what the dialect asks for; the first thing that it can do without and cannot be read is the last."""
+    dialect, uid = dialect_of(service), text(mapping(service.get("metadata")).get("uid"))
+    found: dict[Resource, Sequence[Mapping[str, Any]]] = {}
+    for reading in (*dialect.beside(service), *(dialect.behind(service) if behind else ())):
+        try:
+            found[reading.resource] = hook.read(reading, uid)
+        except ClusterUnavailableError as error:
+            if reading.is_needed:
+                raise
+            log.debug("%s", error)
+            return Evidence(found, unread=error.in_short())
+    return Evidence(found)
 
 
 def perform(
     hook: KServeHook,
-    action: Create | Patch | Expose | Delete | Fallback,
+    action: Create | Patch | Expose | Delete | PatchMade,
     permit: Callable[[], None] | None = None,
     limit_s: float | None = None,
     send_by_s: float = math.inf,
@@ -109,10 +110,8 @@ def perform(
         case Expose():
             _require_permitted(permit, send_by_s)
             return hook.expose(action.body)
-        case PatchRoutes():
-            return hook.patch_routes(action)
-        case PatchTraffic():
-            return hook.patch_traffic(action)
+        case PatchMade():
+            return hook.patch_made(action)
         case Delete():
             return hook.delete(action.uid, action.resource_version)
 
@@ -134,19 +133,18 @@ def _require_permitted(permit: Callable[[], None] | None, send_by_s: float) -> N
 def _require_possible(hook: KServeHook, action: Create) -> None:
     """Refuse a first deployment that would not come up, or over which no later release could split traffic.
 
-    KServe's and Knative's own configurations are asked where they may be read; else what is seen later must do.
+    The configuration that has a say in the dialect is asked where it may be read; else what is seen later must do.
     """
-    is_standard = deployment_mode(action.body) == "Standard"
-    # Most files ask for none of them, and then nobody is asked.
-    may_lack = not is_standard and features_needed(action.body)
-    if may_lack and (lacking := features_lacking(action.body, hook.knative_features())):
+    dialect = dialect_of(action.body)
+    config = hook.config_map(*dialect.config_map) if dialect.asks_config(action.body) else None
+    if refused := dialect.refused_pods(action.body, config):
         raise SpecError(
-            f"Knative would refuse the pods of {hook.namespace}/{hook.name}; the InferenceService was not created",
-            expected="a predictor whose fields Knative takes",
-            found=" ".join(lacking),
+            f"{dialect.name} would refuse the pods of {hook.namespace}/{hook.name}; the InferenceService was not "
+            "created",
+            expected=f"a predictor whose fields {dialect.name} takes",
+            found=" ".join(refused),
             remedy="turn them on, or leave the keys out of the release file",
         )
-    config = hook.cluster_config() if is_standard else None
     problems = preflight(action.body, config=config)
     if problems:
         raise SpecError(

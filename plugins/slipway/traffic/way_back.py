@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from slipway.traffic.drain import CandidateDrain, is_off
+from slipway_core.rollout.dialects.registry import dialect_named
 from slipway_core.rollout.next_action import Done, RollBack, Withdraw
-from slipway_core.rollout.observation import STABLE_REVISION, Observed
+from slipway_core.rollout.observation import Observed
 from slipway_core.rollout.pods.drain import Drained
 from slipway_core.rollout.reconciler import Reconciliation
 
@@ -67,7 +68,7 @@ class WayBack:
         first = self._reach(goal, on_progress=self._on_progress, observed=observed, suffices=self._is_off)
         if isinstance(first.action, Done):
             return first
-        if first.observed is not None and first.observed.dialect == "Standard":
+        if first.observed is not None and dialect_named(first.observed.dialect).removes_candidate:
             self._drain.wait_until_removable()
             self._before_removal(self.candidate)
         return self._reach(goal, on_progress=self._on_progress)
@@ -85,10 +86,8 @@ class WayBack:
             return
         if self._had_users is None:
             self._had_users = not (observed.is_preview or observed.is_start)
-        found = observed.revision_of(self._candidate_uri)
-        # Before Knative has made the candidate's revision the newest one is the stable one.
-        is_stable = observed.dialect == "Knative" and found == observed.annotation(STABLE_REVISION)
-        if found and not is_stable:
+        found = observed.candidate_revision(self._candidate_uri)
+        if found:
             self.candidate = self.candidate or found
 
     def _on_progress(self, now: Reconciliation) -> None:

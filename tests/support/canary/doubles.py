@@ -16,6 +16,8 @@ from slipway.traffic.checkpoint import WatchState
 from slipway_core.canary.verdict import Verdict
 from slipway_core.errors import ClusterUnavailableError, MetricsUnavailableError
 from slipway_core.metrics.samples import Counters, Reading, Sample, Window
+from slipway_core.rollout import reading
+from slipway_core.rollout.dialects.knative.resources import KNATIVE_SERVICES
 from slipway_core.rollout.holder_identity import HolderIdentity
 from slipway_core.rollout.lease import Lease
 from slipway_core.rollout.pods.disruption import PodState, pod_states
@@ -59,13 +61,13 @@ class ServiceDouble:
         self.model.settle(rounds=1)
         return self.model.as_object()
 
-    def knative_service(self) -> dict[str, Any] | None:
-        """Reads the Knative Service."""
-        return None if self.model is None else self.model.knative_service()
-
-    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
-        """Reads revisions."""
-        return [] if self.model is None else self.model.revision_objects(names)
+    def read(self, wanted: reading.Reading, uid: str) -> list[dict[str, Any]]:
+        """Reads the Knative Service, or revisions."""
+        if self.model is None:
+            return []
+        if wanted.resource == KNATIVE_SERVICES:
+            return [self.model.knative_service()]
+        return self.model.revision_objects(wanted.names)
 
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""

@@ -23,7 +23,8 @@ from slipway_core.record.events import Event
 from slipway_core.record.fold import fold
 from slipway_core.record.state import ReleaseState, release_report
 from slipway_core.rollout import lease
-from slipway_core.rollout.observation import Observed, observe
+from slipway_core.rollout.dialects.registry import observe
+from slipway_core.rollout.observation import Observed
 from slipway_digit_models.training import golden_set, train
 from slipway_sandbox.demo.airflow_client import DagRun
 from slipway_sandbox.demo.counts import Traffic

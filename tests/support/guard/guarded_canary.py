@@ -8,6 +8,7 @@ from typing import Any
 
 from slipway_core.errors import ClusterUnavailableError
 from slipway_core.rollout import lease
+from slipway_core.rollout.dialects.knative.resources import REVISIONS
 from slipway_core.rollout.lease import Lease, lease_manifest, parse_lease, renewal
 from slipway_core.rollout.next_action import (
     Done,
@@ -16,8 +17,8 @@ from slipway_core.rollout.next_action import (
     Patch,
     StartCanary,
     next_action,
-    observe,
 )
+from slipway_core.rollout.reading import Reading, Resource
 from slipway_guard.cluster import Snapshot
 from slipway_guard.watch import Guard, Terms
 from slipway_sandbox.cluster.errors import ApiError
@@ -25,6 +26,7 @@ from slipway_sandbox.cluster.storage.store import ObjectStore
 from slipway_sandbox.kserve.knative import machine as knative
 from slipway_sandbox.kserve.knative.service import knative_service, revisions
 from slipway_sandbox.kserve.knative.status import status_of
+from tests.support.rollout.reading import observe
 
 NAMESPACE, NAME, RELEASE = "models", "digits", "digits-3"
 STABLE_URI = "s3://slipway/models/digits/2/repository"
@@ -233,19 +235,17 @@ class StoreCluster:
         """A merge patch of the store's object."""
         return self._write("patch_service", SERVICES, namespace, name, body)
 
-    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """There is none for whoever would write its traffic."""
-        return None
+    def read(self, namespace: str, reading: Reading) -> tuple[Mapping[str, Any], ...]:
+        """As KServe and Knative have made it; there is no Knative Service for whoever would write its traffic."""
+        made = [
+            one
+            for service in self._world.store.list(SERVICES)
+            for one in self._world.behind(service)[1]
+            if reading.resource == REVISIONS
+        ]
+        return tuple(one for name in reading.names for one in made if one["metadata"]["name"] == name)
 
-    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """As KServe and Knative have made it."""
-        for service in self._world.store.list(SERVICES):
-            for one in self._world.behind(service)[1]:
-                if one["metadata"]["name"] == name:
-                    return one
-        return None
-
-    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""
         return False
 

@@ -28,7 +28,6 @@ from slipway_core.rollout.next_action import (
     Patch,
     StartCanary,
     next_action,
-    observe,
 )
 from tests.support.cluster.emulator import ROOT, Emulator
 from tests.support.guard.guarded_canary import (
@@ -39,6 +38,7 @@ from tests.support.guard.guarded_canary import (
     KnativeController,
     service_manifest,
 )
+from tests.support.rollout.reading import observe
 from tests.support.waiting import wait_until
 
 SERVICES = ("serving.kserve.io", "v1beta1", "inferenceservices")

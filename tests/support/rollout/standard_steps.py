@@ -136,10 +136,8 @@ class Carried:
                 self.model.patch(dict(action.body))
             elif self.refused is not None:
                 return Failed(self.refused)
-            elif isinstance(self.model, KnativeModel):
-                self.model.patch_traffic(action.body)
             else:
-                self.model.patch_routes(action)
+                self.model.patch_made(action)
         except ConflictError:
             return Acted(accepted=False)
         return Acted(accepted=True)

@@ -30,8 +30,8 @@ from slipway_core.publishing.manifest import Manifest
 from slipway_core.reports.canary.document import CanaryEvidence
 from slipway_core.reports.mirror_page import render_mirror_html
 from slipway_core.reports.validation.page import render_report_html
+from slipway_core.rollout.dialects.standard.preflight import cluster_config
 from slipway_core.rollout.lease import parse_lease
-from slipway_core.rollout.preflight import cluster_config
 from slipway_core.selectors import check_selector
 from slipway_core.spec.release_file import apply_overrides, parse_release_spec
 from slipway_core.spec.rollout.analysis import AnalysisPolicy

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slipway_core.rollout import lease
+from slipway_core.rollout.dialects.standard.resources import HTTP_ROUTES
 from slipway_guard.cluster import Snapshot
 from tests.support.guard.guarded_canary import LEASE_S, NAMESPACE, GuardedCanary, StoreCluster
 
@@ -34,9 +35,8 @@ def test_objects_that_cannot_be_understood_hide_no_canary(junk: Any) -> None:
 
     def with_junk() -> Snapshot:
         seen = plain()
-        return replace(
-            seen, services=(junk, *seen.services), leases=(junk, *seen.leases), routes=(junk, *seen.routes)
-        )
+        watched = {HTTP_ROUTES: (junk,)}
+        return replace(seen, services=(junk, *seen.services), leases=(junk, *seen.leases), watched=watched)
 
     cluster.snapshot = with_junk  # type: ignore[method-assign]
     canary.pass_time(LEASE_S + 10, canary.guard(cluster))

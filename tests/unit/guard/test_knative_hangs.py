@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway_core.errors import ClusterUnavailableError
-from slipway_core.rollout.actions import FALLBACK_AFTER_S
+from slipway_core.rollout.actions import FALLBACK_AFTER_S, ObjectPatch, PatchMade
+from slipway_core.rollout.dialects.knative.resources import KNATIVE_SERVICES
+from slipway_core.rollout.reading import Reading, Resource
 from slipway_guard.cluster import Snapshot
 from slipway_guard.watch import Guard, Sight, Terms
 from slipway_sandbox.lab.simulation.cluster_model import ConflictError
@@ -42,25 +44,19 @@ class KnativeCluster:
         self.model.patch(dict(body))
         return True
 
-    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The model's Knative Service."""
-        return self.model.knative_service() if name == "digits-predictor" else None
+    def read(self, namespace: str, reading: Reading) -> tuple[Mapping[str, Any], ...]:
+        """The model's Knative Service, or revisions of it."""
+        if reading.resource == KNATIVE_SERVICES:
+            return (self.model.knative_service(),) if reading.names == ("digits-predictor",) else ()
+        return tuple(self.model.revision_objects(reading.names))
 
-    def revision(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """A revision of the model's."""
-        return next(iter(self.model.revision_objects([name])), None)
-
-    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
         """A patch of the model's Knative Service."""
         try:
-            self.model.patch_traffic(dict(body))
+            self.model.patch_made(PatchMade(resource, (ObjectPatch(name, body),), "", ""))
         except ConflictError:
             return False
         return True
-
-    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """There is none in Knative mode."""
-        return False
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway_core.errors import ClusterUnavailableError
-from slipway_core.rollout.actions import PatchRoutes, RoutePatch
+from slipway_core.rollout.actions import ObjectPatch, PatchMade
+from slipway_core.rollout.dialects.standard.resources import HTTP_ROUTES
 from slipway_core.rollout.next_action import Done, Patch, StartCanary, next_action
+from slipway_core.rollout.reading import Reading, Resource
 from slipway_guard.cluster import Snapshot
 from slipway_guard.watch import Guard, Sight, Terms
 from slipway_sandbox.lab.simulation.cluster_model import ConflictError
@@ -28,8 +30,8 @@ class StandardCluster:
 
     def snapshot(self) -> Snapshot:
         """The model's object and routes."""
-        routes = self.model.routes() if self.routes_are_seen else []
-        return Snapshot((self.model.as_object(),), (), tuple(routes))
+        watched = {HTTP_ROUTES: tuple(self.model.routes())} if self.routes_are_seen else {}
+        return Snapshot((self.model.as_object(),), (), watched)
 
     def patch_service(
         self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
@@ -43,23 +45,17 @@ class StandardCluster:
             return False
         return True
 
-    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
         """Write the weights of one of KServe's two routes; the other follows."""
         if not self.routes_are_writable:
             raise ClusterUnavailableError("patching the HTTPRoute failed", found="HTTP 403 Forbidden")
         if name == self.model.as_object()["metadata"]["name"]:
-            self.model.patch_routes(PatchRoutes((RoutePatch(name, body),), "", ""))
+            self.model.patch_made(PatchMade(resource, (ObjectPatch(name, body),), "", ""))
         return True
 
-    def knative_service(self, namespace: str, name: str) -> None:
-        """There is none in Standard mode."""
-
-    def revision(self, namespace: str, name: str) -> None:
-        """There is none in Standard mode."""
-
-    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """There is none in Standard mode."""
-        return False
+    def read(self, namespace: str, reading: Reading) -> tuple[Mapping[str, Any], ...]:
+        """Nothing lies behind in Standard mode."""
+        raise AssertionError(f"{reading.resource.kind} is read")
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from slipway_core.rollout.dialects.registry import observe
 from slipway_core.rollout.next_action import (
     Observed,
     Promote,
-    observe,
 )
 from slipway_core.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
+from slipway_core.rollout.reading import Evidence
 from slipway_guard.watch import Sight
 from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
@@ -89,10 +90,10 @@ def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their
     canary = GuardedCanary()
     canary.store.create(service_manifest("a-broken-one"))
 
-    def break_down(isvc: dict[str, Any], routes: Any) -> Observed:
+    def break_down(isvc: dict[str, Any], evidence: Evidence) -> Observed:
         if isvc["metadata"]["name"] == "a-broken-one":
             raise ValueError("a fault of the program")
-        return observe(isvc, routes)
+        return observe(isvc, evidence)
 
     monkeypatch.setattr("slipway_guard.watch.observe", break_down)
     guard = canary.guard()

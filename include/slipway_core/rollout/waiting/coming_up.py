@@ -136,16 +136,16 @@ def _awaited(goal: Goal, observed: Observed) -> list[StartingPod]:
 
 
 def _not_made(goal: Goal, observed: Observed) -> PodTrouble | None:
-    """Return why the cluster makes no pod of the version; only Deployments tell, which Standard mode reads."""
+    """Return why the cluster makes no pod of the version, where the dialect reads what tells of it."""
     uri = goal.stable_uri if isinstance(goal, RollBack) else observed.storage_uri
-    view, revision = observed.standard, observed.revision_of(uri)
-    replicas = None if view is None or view.deployments is None else view.deployments.get(revision)
-    if replicas is None or not replicas.refused:
+    revision = observed.revision_of(uri)
+    refused = observed.pods_refused(revision)
+    if not refused:
         return None
     return PodTrouble(
         "FailedCreate",
         f"the Deployment {revision}",
-        replicas.refused,
+        refused,
         "make room in the namespace's ResourceQuota, or correct what its admission refuses",
     )
 

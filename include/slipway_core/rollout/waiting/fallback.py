@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipway_core.errors import SlipwayError
-from slipway_core.rollout.actions import Action, Fallback, Wait
+from slipway_core.rollout.actions import Action, PatchMade, Wait
 
 
 class WaitFallback:
@@ -23,7 +23,7 @@ class WaitFallback:
             return action
         return replace(action, reason=f"{action.reason} {self._trouble}".rstrip())
 
-    def due(self, wait: Wait, now_s: float) -> Fallback | None:
+    def due(self, wait: Wait, now_s: float) -> PatchMade | None:
         """Return the wait's fallback if it has lasted long enough."""
         if wait.fallback is None:
             return None

@@ -16,10 +16,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slipway_core.rollout.actions import PatchMade
+from slipway_core.rollout.dialects.knative.resources import KNATIVE_SERVICES
+from slipway_core.rollout.dialects.registry import observe
 from slipway_core.rollout.fields import FIELD_MANAGER, SOURCE_URI, TAG_ROUTING
-from slipway_core.rollout.observation import Observed, observe
+from slipway_core.rollout.observation import Observed
 from slipway_sandbox.cluster.merge import merge_patched
 from slipway_sandbox.lab.simulation.cluster_model import ConflictError
+from slipway_sandbox.lab.simulation.evidence import knative_evidence
 
 Json = dict[str, Any]
 # The storageUri, the service's annotations that reach revisions, and the predictor's own ones, which always do.
@@ -99,7 +103,7 @@ class KnativeModel:
 
     def read(self) -> Observed:
         """Read the InferenceService, and the Knative Service behind it, as a client does."""
-        return observe(self.as_object(), behind=self.knative_service(), revisions=self.revision_objects())
+        return observe(self.as_object(), knative_evidence(self.knative_service(), self.revision_objects()))
 
     def as_object(self) -> Json:
         """Return the InferenceService as the API shows it."""
@@ -185,8 +189,11 @@ class KnativeModel:
             if name in wanted
         ]
 
-    def patch_traffic(self, body: Json) -> None:
+    def patch_made(self, action: PatchMade) -> None:
         """Apply a merge patch to the Knative Service: Knative's own webhook asks nobody of KServe."""
+        ((name, body),) = ((one.name, one.body) for one in action.patches)
+        if (action.resource, name) != (KNATIVE_SERVICES, "digits-predictor"):
+            raise ValueError(f"no {action.resource.kind} {name}")
         if body["metadata"]["resourceVersion"] != f"s{self.service_generation}":
             raise ConflictError
         self.targets = copy.deepcopy(body["spec"]["traffic"])

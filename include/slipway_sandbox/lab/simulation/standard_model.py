@@ -13,14 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipway_core.rollout.actions import PatchRoutes
-from slipway_core.rollout.observation import Observed, observe
+from slipway_core.rollout.actions import PatchMade
+from slipway_core.rollout.dialects.registry import observe
+from slipway_core.rollout.observation import Observed
 from slipway_sandbox.cluster.merge import merge_patched
 from slipway_sandbox.kserve.standard import machine as standard
 from slipway_sandbox.kserve.standard.deployments import deployments
 from slipway_sandbox.kserve.standard.http_routes import http_routes, routed_by
 from slipway_sandbox.kserve.standard.status import status_of
 from slipway_sandbox.lab.simulation.cluster_model import ConflictError
+from slipway_sandbox.lab.simulation.evidence import standard_evidence
 
 Json = dict[str, Any]
 
@@ -94,7 +96,7 @@ class StandardModel:
         self.missing = {**self.missing, backend: pods}
         self.state = standard.with_missing(self.state, self.missing)
 
-    def patch_routes(self, action: PatchRoutes) -> None:
+    def patch_made(self, action: PatchMade) -> None:
         """Write weights into KServe's HTTPRoutes, which both say the same."""
         if any(
             one.body["metadata"]["resourceVersion"] != str(self.route_generation) for one in action.patches
@@ -106,7 +108,7 @@ class StandardModel:
 
     def read(self) -> Observed:
         """Read the InferenceService, its HTTPRoutes and its Deployments as a client does."""
-        return observe(self.as_object(), self.routes(), self.deployments())
+        return observe(self.as_object(), standard_evidence(self.routes(), self.deployments()))
 
     def deployments(self) -> list[Json] | None:
         """Return the Deployments as the API shows them; None where that is not allowed."""

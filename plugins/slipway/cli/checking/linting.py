@@ -97,13 +97,15 @@ def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
 
 
 def _switches(spec: ReleaseSpec) -> Iterator[str]:
-    """Say which of Knative's switches a first deployment needs."""
-    from slipway_core.rollout.dialects.knative.features import CONFIG_MAP, features_needed
+    """Say which switches of the cluster a first deployment needs."""
+    from slipway_core.rollout.dialects.registry import dialect_named
     from slipway_core.rollout.inference_service import inference_service_manifest
 
-    needed = features_needed(inference_service_manifest(spec, ""))
-    if spec.rollout.deployment_mode == "Knative" and needed:
-        yield f"in Knative mode the predictor needs, in the ConfigMap {'/'.join(CONFIG_MAP)}: {', '.join(needed)}"
+    dialect = dialect_named(spec.rollout.deployment_mode)
+    needed = dialect.switches(inference_service_manifest(spec, ""))
+    if needed:
+        where = "/".join(dialect.config_map)
+        yield f"in {dialect.name} mode the predictor needs, in the ConfigMap {where}: {', '.join(needed)}"
 
 
 def _unseen_tail(spec: ReleaseSpec) -> Iterator[str]:

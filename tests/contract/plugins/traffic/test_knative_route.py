@@ -8,7 +8,9 @@ import pytest
 
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway_core.errors import TimedOutError
-from slipway_core.rollout.actions import PatchTraffic
+from slipway_core.rollout.actions import PatchMade
+from slipway_core.rollout.dialects.knative.resources import KNATIVE_SERVICES
+from slipway_core.rollout.dialects.knative.view import knative_service_name
 from slipway_core.rollout.next_action import (
     FirstDeploy,
     Goal,
@@ -18,6 +20,7 @@ from slipway_core.rollout.next_action import (
     StartCanary,
     next_action,
 )
+from slipway_core.rollout.reading import Reading
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import ServingStack, manifest
@@ -91,15 +94,15 @@ async def test_the_knative_service_behind_is_read_and_written_on_the_way_back(
     assert observed is not None
     action = next_action(RollBack(GOOD, BETTER), observed)
     assert isinstance(action, Patch)
-    assert isinstance(action.fallback, PatchTraffic)
-    assert await asyncio.to_thread(hook.patch_traffic, action.fallback)
-    assert not await asyncio.to_thread(hook.patch_traffic, action.fallback)
-    percents = [one["percent"] for one in action.fallback.body["spec"]["traffic"]]
+    assert isinstance(action.fallback, PatchMade)
+    assert await asyncio.to_thread(hook.patch_made, action.fallback)
+    assert not await asyncio.to_thread(hook.patch_made, action.fallback)
+    percents = [one["percent"] for one in action.fallback.patches[0].body["spec"]["traffic"]]
     assert percents == [0, 100]
 
     def written_over() -> bool:
-        found = hook.knative_service()
-        return found is not None and [one["percent"] for one in found["spec"]["traffic"]] == [50, 50]
+        found = hook.read(Reading(KNATIVE_SERVICES, (knative_service_name(hook.name),)))
+        return [[one["percent"] for one in made["spec"]["traffic"]] for made in found] == [[50, 50]]
 
     await serving_stack.until(written_over, "KServe has written it over")
     await serving_stack.reach(RollBack(GOOD, BETTER))

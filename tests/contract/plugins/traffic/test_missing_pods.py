@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from kubernetes.client import CoreV1Api
 
-from slipway.hooks.http_route import HTTPRouteHook
+from slipway.hooks.inference_service import KServeHook
 from slipway_core.errors import ClusterUnavailableError, TimedOutError
+from slipway_core.rollout.actions import PatchMade
 from slipway_core.rollout.dialects.standard.replicas import read_deployments
+from slipway_core.rollout.dialects.standard.resources import deployments_of, routes_of
 from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.next_action import FirstDeploy, Promote, RollBack, StartCanary
 from slipway_core.rollout.reconciler import Reconciliation
@@ -44,7 +44,7 @@ def lose(serving_stack: ServingStack, **pods: int) -> None:
 
 def available(serving_stack: ServingStack) -> dict[str, int]:
     """The available pods by Deployment, as the product reads them."""
-    found = serving_stack.hook.deployments()
+    found = serving_stack.hook.read(deployments_of(serving_stack.hook.name))
     assert found is not None
     return {name: replicas.available for name, replicas in read_deployments(found).items()}
 
@@ -97,10 +97,10 @@ async def test_without_the_right_to_write_routes_a_rollback_says_so_and_goes_on_
     lose(serving_stack, stable=2)
     await serving_stack.until(lambda: available(serving_stack)[STABLE] == 1, "one pod of stable")
 
-    def denied(hook: HTTPRouteHook, body: Mapping[str, Any]) -> bool:
+    def denied(hook: KServeHook, action: PatchMade) -> bool:
         raise ClusterUnavailableError("patching the HTTPRoute failed", found="HTTP 403 Forbidden")
 
-    monkeypatch.setattr(HTTPRouteHook, "set_weights", denied)
+    monkeypatch.setattr(KServeHook, "patch_made", denied)
     told: list[Reconciliation] = []
     with pytest.raises(TimedOutError, match="403"):
         await asyncio.to_thread(
@@ -117,7 +117,7 @@ async def test_without_the_right_to_write_routes_a_rollback_says_so_and_goes_on_
 def _backends(serving_stack: ServingStack) -> set[str]:
     return {
         reference["name"]
-        for route in serving_stack.hook.routes()
+        for route in serving_stack.hook.read(routes_of(serving_stack.hook.name))
         for rule in route["spec"]["rules"]
         for reference in rule["backendRefs"]
     }

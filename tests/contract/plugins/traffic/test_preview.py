@@ -9,6 +9,8 @@ import pytest
 
 from slipway.traffic.reconciler import observe_service
 from slipway_core.errors import AlreadyReleasedError, ForeignChangeError, SpecError
+from slipway_core.rollout.dialects.standard.observed import StandardObserved
+from slipway_core.rollout.dialects.standard.resources import routes_of
 from slipway_core.rollout.next_action import (
     FirstDeploy,
     Observed,
@@ -109,10 +111,12 @@ async def test_candidates_route_goes_with_its_service(serving_stack: ServingStac
     """The HTTPRoute is the InferenceService's own: deleting the one takes the other along."""
     await serving_stack.reach(first("Standard"))
     await shown(serving_stack)
-    assert len(serving_stack.hook.routes()) == 3
+    assert len(serving_stack.hook.read(routes_of(serving_stack.hook.name))) == 3
     await serving_stack.reach(RollBack(GOOD, BETTER))
     await serving_stack.reach(Withdraw(GOOD))
-    await serving_stack.until(lambda: serving_stack.hook.routes() == [], "the routes to be gone")
+    await serving_stack.until(
+        lambda: serving_stack.hook.read(routes_of(serving_stack.hook.name)) == [], "the routes to be gone"
+    )
 
 
 async def test_somebody_elses_route_is_not_replaced(serving_stack: ServingStack) -> None:
@@ -120,16 +124,15 @@ async def test_somebody_elses_route_is_not_replaced(serving_stack: ServingStack)
     await serving_stack.reach(first("Standard"))
     await serving_stack.reach(StartCanary(BETTER, 20))
     entry = observe_service(serving_stack.hook)
-    assert entry is not None
-    assert entry.standard is not None
-    assert entry.standard.own is not None
-    theirs = dict(entry.standard.route_to(entry.standard.own) or {})
+    assert isinstance(entry, StandardObserved)
+    assert entry.view.own is not None
+    theirs = dict(entry.view.route_to(entry.view.own) or {})
     theirs["metadata"] = {**theirs["metadata"], "labels": {}, "ownerReferences": []}
     assert serving_stack.hook.expose(theirs)
     with pytest.raises(ForeignChangeError, match="somebody else's"):
         await asyncio.to_thread(serving_stack.hook.expose, theirs)
     await asyncio.to_thread(serving_stack.hook.conceal)
-    assert len(serving_stack.hook.routes()) == 3
+    assert len(serving_stack.hook.read(routes_of(serving_stack.hook.name))) == 3
 
 
 @pytest.mark.parametrize("serving_stack", [{"enable_gateway_api": False}], indirect=True)

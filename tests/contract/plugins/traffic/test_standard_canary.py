@@ -9,6 +9,9 @@ import pytest
 
 from slipway.traffic.reconciler import observe_service
 from slipway_core.errors import ForeignChangeError
+from slipway_core.rollout.dialects.registry import preflight
+from slipway_core.rollout.dialects.standard.preflight import CONFIG_MAP, ClusterConfig, cluster_config
+from slipway_core.rollout.dialects.standard.resources import routes_of
 from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name
 from slipway_core.rollout.next_action import (
     FirstDeploy,
@@ -20,7 +23,6 @@ from slipway_core.rollout.next_action import (
     Withdraw,
     next_action,
 )
-from slipway_core.rollout.preflight import ClusterConfig, preflight
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, BROKEN, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest
@@ -142,8 +144,8 @@ async def test_no_canary_where_no_route_carries_weights(serving_stack: ServingSt
     await asyncio.to_thread(serving_stack.hook.create, manifest(GOOD))
     port = serving_stack.envoy.ingress_port
     await serving_stack.until(lambda: ask_http(port) == (200, 2.0), "the version to be served")
-    assert serving_stack.hook.routes() == []
-    (problem,) = preflight(manifest(GOOD), config=serving_stack.hook.cluster_config())
+    assert serving_stack.hook.read(routes_of(serving_stack.hook.name)) == []
+    (problem,) = preflight(manifest(GOOD), config=serving_stack.hook.config_map(*CONFIG_MAP))
     assert "enableGatewayApi" in problem
     with pytest.raises(ForeignChangeError, match="enableGatewayApi"):
         await serving_stack.reach(StartCanary(BETTER, 20))
@@ -165,10 +167,14 @@ async def test_restarted_cluster_goes_on_with_the_canary(serving_stack: ServingS
 async def test_withdrawn_service_leaves_no_route(serving_stack: ServingStack) -> None:
     """Deleting the first version takes its HTTPRoutes and its answers away."""
     await serving_stack.reach(FirstDeploy(manifest(GOOD)))
-    assert len(serving_stack.hook.routes()) == 2
-    assert serving_stack.hook.cluster_config() == ClusterConfig(gateway_api=True, creates_routes=True)
+    assert len(serving_stack.hook.read(routes_of(serving_stack.hook.name))) == 2
+    config = serving_stack.hook.config_map(*CONFIG_MAP)
+    assert config is not None
+    assert cluster_config(config) == ClusterConfig(gateway_api=True, creates_routes=True)
     await serving_stack.reach(Withdraw(GOOD))
-    await serving_stack.until(lambda: serving_stack.hook.routes() == [], "the routes to be gone")
+    await serving_stack.until(
+        lambda: serving_stack.hook.read(routes_of(serving_stack.hook.name)) == [], "the routes to be gone"
+    )
     await serving_stack.until(
         lambda: ask_http(serving_stack.envoy.ingress_port)[0] == 404, "the host name to be unknown"
     )

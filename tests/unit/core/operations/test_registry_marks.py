@@ -19,24 +19,23 @@ from slipway_core.operations.registry_marks import (
     tag_changes,
 )
 from slipway_core.record.state import Rejection, ReleaseState
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 from slipway_core.rollout.observation import STABLE_URI, Observed
 
 BEGUN = datetime(2026, 1, 2, tzinfo=UTC)
 STATE = ReleaseState(
     model="digits", version=3, release_id="digits-3-abc", outcome="promoted", started_at=BEGUN
 )
-OBSERVED = Observed(
+OBSERVED = KnativeObserved(
     name="digits",
     namespace="models",
     resource_version="1",
     generation=1,
-    observed_generation=1,
     storage_uri="s3://b/models/digits/3/repository",
     canary_percent=None,
     latest_created="r",
     latest_ready="r",
     latest_rolledout="r",
-    previous_rolledout="",
 )
 
 

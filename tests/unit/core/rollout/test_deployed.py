@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from slipway_core.rollout.dialects.registry import observe
 from slipway_core.rollout.inference_service import inference_service_manifest
-from slipway_core.rollout.observation import observe
 from slipway_core.rollout.servers.deployed import deployed_otherwise
 from slipway_core.rollout.servers.served import served_protocol
 from slipway_core.spec.release_file import parse_release_spec

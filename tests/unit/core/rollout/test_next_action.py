@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from slipway_core.rollout.dialects.registry import observe
 from slipway_core.rollout.next_action import (
     Done,
     Goal,
@@ -14,7 +15,6 @@ from slipway_core.rollout.next_action import (
     Wait,
     next_action,
 )
-from slipway_core.rollout.observation import observe
 from slipway_sandbox.lab.simulation.edits import V1, V2, V3
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from tests.support.rollout.knative_steps import canary_at, drive

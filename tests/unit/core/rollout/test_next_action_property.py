@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from slipway_core.rollout.actions import PatchRoutes
+from slipway_core.rollout.actions import PatchMade
 from slipway_core.rollout.dialects.standard.replicas import needed
 from slipway_core.rollout.next_action import (
     Action,
@@ -243,7 +243,7 @@ class RolledBackCanary(RuleBasedStateMachine):
     def expose(self, action: Expose) -> None:
         """Lay an HTTPRoute into the cluster; only one dialect has any."""
 
-    def send(self, action: Action | PatchRoutes) -> None:
+    def send(self, action: Action | PatchMade) -> None:
         """Carry an action of the rollback out."""
         if isinstance(action, Patch):
             self.model.patch(dict(action.body))
@@ -364,10 +364,10 @@ class StandardRollback(RolledBackCanary):
         if isinstance(action, Wait) and action.fallback is not None:
             self.send(action.fallback)
 
-    def send(self, action: Action | PatchRoutes) -> None:
+    def send(self, action: Action | PatchMade) -> None:
         """Carry an action of the rollback out."""
-        if isinstance(action, PatchRoutes):
-            self.model.patch_routes(action)
+        if isinstance(action, PatchMade):
+            self.model.patch_made(action)
         super().send(action)
 
     def _step(self, name: str) -> None:

@@ -17,10 +17,10 @@ from slipway_core.rollout.next_action import (
     StartCanary,
     Wait,
     next_action,
-    observe,
 )
 from slipway_sandbox.lab.simulation.knative_model import live_model
 from slipway_sandbox.lab.simulation.standard_model import standard_live
+from tests.support.rollout.reading import observe
 
 V2, V3 = "s3://b/v2", "s3://b/v3"
 BACK = RollBack(V2, V3)

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from slipway_core.rollout.dialects.standard.preflight import ClusterConfig, cluster_config
 from slipway_core.rollout.dialects.standard.view import backend_name, predictor_name, read_routes, version_in
-from slipway_core.rollout.next_action import Impossible, StartCanary, next_action, observe
-from slipway_core.rollout.preflight import ClusterConfig, cluster_config, preflight
+from slipway_core.rollout.next_action import Impossible, StartCanary, next_action
 from slipway_sandbox.lab.simulation.knative_model import live_model
 from slipway_sandbox.lab.simulation.standard_model import standard_live
+from tests.support.rollout.reading import observe, preflight
 
 Json = dict[str, Any]
+# What KServe's ConfigMap says where it makes no routes.
+OFF = {"ingress": json.dumps({"enableGatewayApi": True, "disableIngressCreation": True})}
 
 
 def standard() -> tuple[Json, list[Json]]:
@@ -91,8 +94,8 @@ def test_a_manifest_that_was_not_created_yet_lacks_no_route() -> None:
     isvc, _ = standard()
     del isvc["status"]
     assert preflight(isvc) == ()
-    assert "enableGatewayApi" in preflight(isvc, config=ClusterConfig(False, True))[0]
-    assert "disableIngressCreation" in preflight(isvc, config=ClusterConfig(True, False))[0]
+    assert "enableGatewayApi" in preflight(isvc, config={})[0]
+    assert "disableIngressCreation" in preflight(isvc, config=OFF)[0]
 
 
 @pytest.mark.parametrize(

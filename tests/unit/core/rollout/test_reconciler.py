@@ -21,7 +21,8 @@ from slipway_core.errors import (
     StoreUnavailableError,
     TimedOutError,
 )
-from slipway_core.rollout.actions import PatchTraffic
+from slipway_core.rollout.actions import PatchMade
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 from slipway_core.rollout.next_action import (
     Goal,
     Observed,
@@ -29,7 +30,6 @@ from slipway_core.rollout.next_action import (
     Promote,
     RollBack,
     StartCanary,
-    observe,
 )
 from slipway_core.rollout.reconciler import (
     CACHE_LAG_S,
@@ -49,6 +49,7 @@ from slipway_core.rollout.reconciler import (
 )
 from slipway_sandbox.lab.simulation.knative_model import ConflictError, KnativeModel
 from tests.support.examples import examples
+from tests.support.rollout.reading import observe
 
 STABLE, CANDIDATE = "s3://bucket/models/digits/2/repository", "s3://bucket/models/digits/3/repository"
 AWAY = ClusterUnavailableError("the API does not answer")
@@ -92,9 +93,9 @@ def carried_out(step: Step, cluster: KnativeModel) -> Event:
             except ConflictError:
                 return Acted(accepted=False)
             return Acted(accepted=True)
-        case Act(PatchTraffic() as patch):
+        case Act(PatchMade() as patch):
             try:
-                cluster.patch_traffic(dict(patch.body))
+                cluster.patch_made(patch)
             except ConflictError:
                 return Acted(accepted=False)
             return Acted(accepted=True)
@@ -191,7 +192,7 @@ def test_a_fallback_that_is_always_in_conflict_is_no_hot_loop() -> None:
         match step:
             case Observe():
                 event: Event = Saw(_with_knative(cluster))
-            case Act(PatchTraffic()):
+            case Act(PatchMade()):
                 fallbacks, acts_since_pause = fallbacks + 1, acts_since_pause + 1
                 event = Acted(accepted=False)
             case Act():
@@ -314,11 +315,15 @@ def test_trouble_of_any_kind_and_order_delays_and_changes_nothing(
         assert not isinstance(step, GiveUp), step
         if isinstance(step, Act):
             assert newest is not None
-            assert isinstance(step.action, Patch | PatchTraffic)
+            assert isinstance(step.action, Patch | PatchMade)
+            assert isinstance(newest, KnativeObserved)
             behind = newest.knative
             assert behind is not None
-            of = newest if isinstance(step.action, Patch) else behind
-            assert step.action.body["metadata"]["resourceVersion"] == of.resource_version
+            if isinstance(step.action, Patch):
+                body, of = step.action.body, newest.resource_version
+            else:
+                body, of = step.action.patches[0].body, behind.resource_version
+            assert body["metadata"]["resourceVersion"] == of
         event = _troubled(step, cluster, left.pop() if left and not isinstance(step, Pause) else "")
         newest = event.observed if isinstance(event, Saw) else None
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slipway_core.rollout.actions import PatchTraffic
+from slipway_core.rollout.actions import PatchMade
 from slipway_core.rollout.next_action import (
     Delete,
     Done,
@@ -21,13 +21,13 @@ from slipway_core.rollout.next_action import (
     Wait,
     Withdraw,
     next_action,
-    observe,
     serving_doubt,
 )
 from slipway_sandbox.lab.simulation.cluster_model import worst_share
 from slipway_sandbox.lab.simulation.edits import V1, V2, V3, V4, naming
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from tests.support.rollout.knative_steps import canary_at, drive
+from tests.support.rollout.reading import observe
 
 BACK = RollBack(V2, V3)
 FORBIDDEN = "reading the Revision models/digits-predictor-00003 failed: HTTP 403 Forbidden"
@@ -160,8 +160,8 @@ def test_a_rollback_beside_a_person_writes_the_traffic_itself_where_kserve_hangs
     name(model, V2)
     action = next_action(BACK, model.read())
     assert isinstance(action, Wait)
-    assert isinstance(action.fallback, PatchTraffic)
-    model.patch_traffic(dict(action.fallback.body))
+    assert isinstance(action.fallback, PatchMade)
+    model.patch_made(action.fallback)
     for step in ("route", "ingress"):
         model.step(step)
     assert model.users() == {V2: 100}

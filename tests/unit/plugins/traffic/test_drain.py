@@ -14,6 +14,7 @@ import pytest
 from slipway.traffic import drain as drain_module
 from slipway.traffic.drain import CandidateDrain
 from slipway_core.errors import ClusterUnavailableError, MetricsUnavailableError
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 from slipway_core.rollout.observation import Observed
 from slipway_core.rollout.pods import drain as rules
 from slipway_core.rollout.pods.drain import OpenRequests, ServingPod
@@ -79,7 +80,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     one = Service()
 
     def observed(hook: Any) -> Observed:
-        return Observed("m", "models", "1", 1, 1, URI, 0, BAD, BAD, GOOD, "", one.traffic)
+        return KnativeObserved("m", "models", "1", 1, URI, 0, BAD, BAD, GOOD, one.traffic)
 
     monkeypatch.setattr(drain_module, "observe_service", observed)
     return one

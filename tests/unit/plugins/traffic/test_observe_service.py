@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
@@ -10,7 +9,9 @@ import pytest
 from slipway.hooks.inference_service import KServeHook
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway_core.errors import ClusterUnavailableError, TimedOutError
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 from slipway_core.rollout.next_action import RollBack
+from slipway_core.rollout.reading import Reading
 from slipway_sandbox.lab.simulation.knative_model import live_model
 from tests.support.canary.doubles import ServiceDouble
 from tests.support.rollout.pod_statuses import crashed, pod
@@ -26,20 +27,13 @@ class Forbidden(ServiceDouble):
         self.kind = kind
         self.asked: list[str] = []
 
-    def knative_service(self) -> dict[str, Any] | None:
-        """Reads the Knative Service, where that is allowed."""
-        self._ask("Knative Service")
-        return super().knative_service()
-
-    def revisions(self, names: Iterable[str], uid: str) -> list[dict[str, Any]]:
-        """Reads revisions, where that is allowed."""
-        self._ask("Revision")
-        return super().revisions(names, uid)
-
-    def _ask(self, kind: str) -> None:
+    def read(self, reading: Reading, uid: str) -> list[dict[str, Any]]:
+        """Reads what the dialect asks for, where that is allowed."""
+        kind = reading.resource.kind
         self.asked.append(kind)
         if kind == self.kind:
             raise ClusterUnavailableError(f"reading the {kind} failed", found="HTTP 403 Forbidden")
+        return super().read(reading, uid)
 
 
 @pytest.mark.parametrize("kind", ["Knative Service", "Revision"])
@@ -47,7 +41,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(kind: str) -> None:
     """The first refusal ends the reading, which would be as long again for an API that hangs."""
     service = Forbidden(kind)
     observed = observe_service(cast(KServeHook, service), behind=True)
-    assert observed is not None
+    assert isinstance(observed, KnativeObserved)
     assert "403" in observed.unseen
     assert service.asked == ["Knative Service", "Revision"][: 1 + (kind == "Revision")]
     assert observed.knative is None
@@ -61,7 +55,7 @@ def test_nothing_behind_is_read_unasked() -> None:
     assert observed is not None
     assert service.asked == []
     behind = observe_service(cast(KServeHook, service), behind=True)
-    assert behind is not None
+    assert isinstance(behind, KnativeObserved)
     assert behind.serves("digits-predictor-00002") == V2
 
 

@@ -11,6 +11,7 @@ from slipway.traffic import reconciler
 from slipway.traffic.reconciler import reconcile
 from slipway_core.errors import TimedOutError
 from slipway_core.rollout import reconciler as rules
+from slipway_core.rollout.dialects.standard.observed import StandardObserved
 from slipway_core.rollout.next_action import RollBack, StartCanary, next_action
 from slipway_core.rollout.reconciler import Reconciliation
 from slipway_sandbox.lab.simulation.edits import V2, V3
@@ -31,7 +32,9 @@ class UnnotedCanary:
     def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches; the controllers act on a service without canaries alone."""
         self.model.patch(body)
-        if not self.model.read().standard.canaries:  # type: ignore[union-attr]
+        seen = self.model.read()
+        assert isinstance(seen, StandardObserved)
+        if not seen.view.canaries:
             self.model.settle()
         return True
 

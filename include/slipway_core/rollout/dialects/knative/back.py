@@ -50,6 +50,7 @@ from slipway_core.rollout.actions import (
     Wait,
 )
 from slipway_core.rollout.dialects.knative.forward import predictor_patch
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 from slipway_core.rollout.dialects.knative.proof import (
     doubt,
     is_named_by_the_rollback,
@@ -68,10 +69,9 @@ from slipway_core.rollout.fields import (
     STABLE_VERSION,
     VERSION,
 )
-from slipway_core.rollout.observation import Observed
 
 
-def roll_back(goal: RollBack, observed: Observed) -> Action:
+def roll_back(goal: RollBack, observed: KnativeObserved) -> Action:
     """Return the next action on the way back to `goal.stable_uri`."""
     if goal.candidate_uri and observed.storage_uri not in (goal.stable_uri, goal.candidate_uri):
         return Impossible(
@@ -84,7 +84,7 @@ def roll_back(goal: RollBack, observed: Observed) -> Action:
     return _bad_is_named(goal, observed)
 
 
-def safe_revision(goal: RollBack, observed: Observed) -> str:
+def safe_revision(goal: RollBack, observed: KnativeObserved) -> str:
     """Return the running revision of the good version: the one noted when the canary began, else the rolled
     out one.
 
@@ -98,7 +98,7 @@ def safe_revision(goal: RollBack, observed: Observed) -> str:
     return ""
 
 
-def _noted(goal: RollBack, observed: Observed) -> str:
+def _noted(goal: RollBack, observed: KnativeObserved) -> str:
     """Return the revision of the good version that was noted when the canary began; "" where none was, or where it is
     known to serve another one.
     """
@@ -111,7 +111,7 @@ def _noted(goal: RollBack, observed: Observed) -> str:
 # --- phases 1 and 2: the spec still names the bad version ---
 
 
-def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
+def _bad_is_named(goal: RollBack, observed: KnativeObserved) -> Action:
     if not observed.latest_rolledout and not observed.latest_ready:
         return Impossible(
             f"{observed.name} never served a version before this one, so there is none to go back to. "
@@ -140,7 +140,7 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
     )
 
 
-def _is_seen_on(observed: Observed, safe: str) -> bool:
+def _is_seen_on(observed: KnativeObserved, safe: str) -> bool:
     """Return whether all users were seen on the good revision, and stay there.
 
     Right after a promotion KServe may still have the rest lead to the bad revision, which it has just rolled out, and
@@ -149,13 +149,13 @@ def _is_seen_on(observed: Observed, safe: str) -> bool:
     return observed.alone(safe) and observed.latest_rolledout == safe
 
 
-def _is_shielded(observed: Observed, safe: str) -> bool:
+def _is_shielded(observed: KnativeObserved, safe: str) -> bool:
     """Return whether all users were seen on the good revision, or shall be where nobody will ever see it."""
     is_intended = observed.is_intended_alone(safe) and observed.latest_rolledout == safe
     return _is_seen_on(observed, safe) or (not observed.route_told and is_intended)
 
 
-def _shield_works(observed: Observed, safe: str) -> bool:
+def _shield_works(observed: KnativeObserved, safe: str) -> bool:
     """Return whether percent 0 can lead users to the good revision.
 
     In a canary the rest goes to the rolled out revision. After a promotion percent 0 leads to the one rolled
@@ -170,7 +170,7 @@ def _shield_works(observed: Observed, safe: str) -> bool:
     return bool(safe) and safe in (observed.latest_rolledout, observed.previous_rolledout)
 
 
-def _shield_is_futile(observed: Observed, safe: str) -> bool:
+def _shield_is_futile(observed: KnativeObserved, safe: str) -> bool:
     """Return whether percent 0 will never lead to the good revision, so that waiting for it would only prolong the
     harm.
     """
@@ -184,7 +184,7 @@ def _shield_is_futile(observed: Observed, safe: str) -> bool:
     return not about_to_be_set_back
 
 
-def _canary_may_still_appear(observed: Observed, safe: str) -> bool:
+def _canary_may_still_appear(observed: KnativeObserved, safe: str) -> bool:
     """Return whether the canary's revision may not have been created yet, so that its name cannot be noted.
 
     Its name is the only proof, later, that the latest revision is not the bad one: the generation in the status may
@@ -193,7 +193,7 @@ def _canary_may_still_appear(observed: Observed, safe: str) -> bool:
     return bool(safe) and observed.latest_created == safe and not observed.invalid_spec
 
 
-def _patch_shield(observed: Observed, safe: str) -> Patch:
+def _patch_shield(observed: KnativeObserved, safe: str) -> Patch:
     return Patch(
         predictor_patch(observed, percent=0),
         "Take all users off the bad revision.",
@@ -203,7 +203,7 @@ def _patch_shield(observed: Observed, safe: str) -> Patch:
     )
 
 
-def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> Patch:
+def _patch_restore(goal: RollBack, observed: KnativeObserved, percent: int | None) -> Patch:
     # No user has met a preview: whether it may be released again is for the gate that refused it.
     left = None if observed.is_preview else observed.storage_uri
     body = _naming(goal, observed, percent, {**_notes(goal, observed), ROLLED_BACK_URI: left})
@@ -212,7 +212,7 @@ def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> P
     )
 
 
-def _patch_again(goal: RollBack, observed: Observed) -> Patch:
+def _patch_again(goal: RollBack, observed: KnativeObserved) -> Patch:
     """Name the good version once more, and change nothing for users: the revision that comes of it carries our note."""
     notes: dict[str, str | None] = {STABLE_URI: goal.stable_uri}
     left = observed.annotation(CANDIDATE_URI)
@@ -222,7 +222,7 @@ def _patch_again(goal: RollBack, observed: Observed) -> Patch:
     return Patch(_naming(goal, observed, observed.canary_percent, notes), reason, RESTORE)
 
 
-def _notes(goal: RollBack, observed: Observed) -> dict[str, str | None]:
+def _notes(goal: RollBack, observed: KnativeObserved) -> dict[str, str | None]:
     replaced = observed.latest_created
     stable_known = observed.annotation(STABLE_URI) == goal.stable_uri
     is_good = replaced == safe_revision(goal, observed) or observed.serves(replaced) == goal.stable_uri
@@ -236,7 +236,7 @@ def _notes(goal: RollBack, observed: Observed) -> dict[str, str | None]:
 
 
 def _naming(
-    goal: RollBack, observed: Observed, percent: int | None, notes: dict[str, str | None]
+    goal: RollBack, observed: KnativeObserved, percent: int | None, notes: dict[str, str | None]
 ) -> dict[str, Any]:
     """Return the patch that names the good version, with the generation that it makes: the note is part of the spec."""
     body = predictor_patch(observed, percent=percent, storage_uri=goal.stable_uri, annotations=notes)
@@ -247,7 +247,7 @@ def _naming(
 # --- phases 3 and 4: the spec names the good version ---
 
 
-def _good_is_named(goal: RollBack, observed: Observed) -> Action:
+def _good_is_named(goal: RollBack, observed: KnativeObserved) -> Action:
     if observed.canary_percent is None:
         return _await_release(goal, observed)
     if is_of_the_rollback(observed, goal.stable_uri):
@@ -278,12 +278,12 @@ def _good_is_named(goal: RollBack, observed: Observed) -> Action:
     return _patch_again(goal, observed)
 
 
-def _is_untold(observed: Observed) -> bool:
+def _is_untold(observed: KnativeObserved) -> bool:
     """Return whether the traffic is to be on what is rolled out alone, where nobody will ever see that it is."""
     return not observed.route_told and observed.is_intended_alone(observed.latest_rolledout)
 
 
-def _rest_is_good(goal: RollBack, observed: Observed) -> bool:
+def _rest_is_good(goal: RollBack, observed: KnativeObserved) -> bool:
     """Return whether percent 0 leads to the good version: what is rolled out serves it, or is noted to."""
     rest = observed.latest_rolledout
     if observed.serves(rest):
@@ -291,7 +291,7 @@ def _rest_is_good(goal: RollBack, observed: Observed) -> bool:
     return rest == _noted(goal, observed) != ""
 
 
-def _latest_is_good(goal: RollBack, observed: Observed) -> bool:
+def _latest_is_good(goal: RollBack, observed: KnativeObserved) -> bool:
     """Return whether the latest ready revision serves the good version; by its name, where it cannot be read."""
     if observed.serves(observed.latest_ready):
         return observed.serves(observed.latest_ready) == goal.stable_uri
@@ -301,7 +301,7 @@ def _latest_is_good(goal: RollBack, observed: Observed) -> bool:
     )
 
 
-def _await_release(goal: RollBack, observed: Observed) -> Action:
+def _await_release(goal: RollBack, observed: KnativeObserved) -> Action:
     found = live_doubt(observed, goal.stable_uri)
     if not found:
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")

@@ -25,6 +25,7 @@ from slipway_core.rollout.actions import (
     refuse_start,
     refuse_weight,
 )
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 from slipway_core.rollout.dialects.knative.proof import doubt, live_doubt
 from slipway_core.rollout.fields import (
     CANDIDATE_URI,
@@ -41,11 +42,10 @@ from slipway_core.rollout.fields import (
     TRANSFORMER,
     VERSION,
 )
-from slipway_core.rollout.observation import Observed
 
 
 def predictor_patch(
-    observed: Observed,
+    observed: KnativeObserved,
     *,
     percent: int | None,
     storage_uri: str | None = None,
@@ -70,7 +70,7 @@ def predictor_patch(
     return {"metadata": metadata, "spec": {"predictor": predictor}}
 
 
-def start_canary(goal: StartCanary, observed: Observed) -> Action:
+def start_canary(goal: StartCanary, observed: KnativeObserved) -> Action:
     """Return the next action towards a canary of `goal.uri` at its weight."""
     refusal = refuse_weight(goal.weight)
     if refusal is not None:
@@ -85,7 +85,7 @@ def start_canary(goal: StartCanary, observed: Observed) -> Action:
     )
 
 
-def show_candidate(goal: ShowCandidate, observed: Observed) -> Action:
+def show_candidate(goal: ShowCandidate, observed: KnativeObserved) -> Action:
     """Return the next action towards a preview of `goal.uri`: a revision that answers at its own address alone."""
     if observed.storage_uri != goal.uri:
         hindrance = _cannot_begin(goal, observed)
@@ -109,7 +109,7 @@ def show_candidate(goal: ShowCandidate, observed: Observed) -> Action:
     return Wait(f"Waiting for the candidate's own address.{observed.traffic_doubt}", "preview")
 
 
-def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed) -> Action | None:
+def _cannot_begin(goal: StartCanary | ShowCandidate, observed: KnativeObserved) -> Action | None:
     """Return why no candidate can be brought up over what is there, or not yet."""
     if observed.annotation(ROLLED_BACK_URI) == goal.uri and not goal.force:
         return Impossible(
@@ -126,7 +126,7 @@ def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed) -> Acti
     return refuse_start(goal, observed) or _unsettled(observed)
 
 
-def _beginning(goal: StartCanary | ShowCandidate, observed: Observed, percent: int) -> dict[str, Any]:
+def _beginning(goal: StartCanary | ShowCandidate, observed: KnativeObserved, percent: int) -> dict[str, Any]:
     """Return the patch that names the candidate, with what must be known of stable later.
 
     The resourceVersion that it carries makes the next generation certain.
@@ -150,7 +150,7 @@ def _beginning(goal: StartCanary | ShowCandidate, observed: Observed, percent: i
     return body
 
 
-def _unsettled(observed: Observed) -> Action | None:
+def _unsettled(observed: KnativeObserved) -> Action | None:
     """Return why no canary can start yet: stable must be one revision, ready, with all traffic, and known as
     rolled out.
     """
@@ -175,7 +175,7 @@ def _unsettled(observed: Observed) -> Action | None:
     )
 
 
-def _canary_is_named(goal: StartCanary, observed: Observed) -> Action:
+def _canary_is_named(goal: StartCanary, observed: KnativeObserved) -> Action:
     if observed.canary_percent is None:
         return _is_live_already(goal.uri, observed)
     if observed.canary_percent == 0:
@@ -183,20 +183,20 @@ def _canary_is_named(goal: StartCanary, observed: Observed) -> Action:
     return shift_weight(ShiftWeight(goal.weight, goal.uri), observed)
 
 
-def _is_live_already(uri: str, observed: Observed) -> Impossible:
+def _is_live_already(uri: str, observed: KnativeObserved) -> Impossible:
     return Impossible(
         f"{uri} is what {observed.name} serves already. The same storageUri makes no new "
         "revision, and a percent would send users to the version before it."
     )
 
 
-def shift_weight(goal: ShiftWeight, observed: Observed) -> Action:
+def shift_weight(goal: ShiftWeight, observed: KnativeObserved) -> Action:
     """Return the next action towards the weight."""
     refusal = refuse_weight(goal.weight) or _no_canary(goal.uri, observed)
     return refusal or _to_weight(goal.weight, observed)
 
 
-def _to_weight(weight: int, observed: Observed) -> Action:
+def _to_weight(weight: int, observed: KnativeObserved) -> Action:
     """Return the next action towards the weight, for a candidate that may have it."""
     stable = observed.stable_revision
     pending = _candidate_pending(observed, stable)
@@ -214,7 +214,7 @@ def _to_weight(weight: int, observed: Observed) -> Action:
     return Wait(f"Waiting to see {weight} % on the candidate.{observed.traffic_doubt}", "canary")
 
 
-def promote(goal: Promote, observed: Observed) -> Action:
+def promote(goal: Promote, observed: KnativeObserved) -> Action:
     """Return the next action towards all traffic on the candidate."""
     uri = goal.uri or observed.annotation(CANDIDATE_URI)
     if observed.canary_percent is None:
@@ -230,7 +230,7 @@ def promote(goal: Promote, observed: Observed) -> Action:
     return Patch(predictor_patch(observed, percent=None), "Give the candidate all traffic.", "promote")
 
 
-def _await_promotion(uri: str, observed: Observed) -> Action:
+def _await_promotion(uri: str, observed: KnativeObserved) -> Action:
     if not uri or observed.storage_uri != uri:
         return Impossible(f"No canary of {uri or 'any version'} is under way on {observed.name}.")
     found = live_doubt(observed, uri)
@@ -246,7 +246,7 @@ def _await_promotion(uri: str, observed: Observed) -> Action:
 # --- what stands in the way ---
 
 
-def _no_canary(uri: str, observed: Observed) -> Impossible | None:
+def _no_canary(uri: str, observed: KnativeObserved) -> Impossible | None:
     """Return why forward steps are out of the question; percent 0 means that a rollback was decided, or a preview."""
     if uri and observed.storage_uri != uri:
         return Impossible(
@@ -258,7 +258,7 @@ def _no_canary(uri: str, observed: Observed) -> Impossible | None:
     return refuse_forward(observed)
 
 
-def _candidate_pending(observed: Observed, stable: str) -> Action | None:
+def _candidate_pending(observed: KnativeObserved, stable: str) -> Action | None:
     """Return why the candidate cannot take traffic yet; None when its revision exists and answers."""
     if observed.latest_created in ("", stable):
         if observed.invalid_spec:
@@ -271,7 +271,7 @@ def _candidate_pending(observed: Observed, stable: str) -> Action | None:
     return Wait("Waiting for the candidate to come up.", "canary")
 
 
-def _unproved(observed: Observed, uri: str, phase: str) -> Action | None:
+def _unproved(observed: KnativeObserved, uri: str, phase: str) -> Action | None:
     """Return what keeps the newest revision from being known as the one that the spec names; None: it is known.
 
     Where somebody has named another version and this one again, KServe may still hold that other one.

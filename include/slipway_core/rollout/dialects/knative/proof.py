@@ -14,7 +14,7 @@ since, so every revision from there on serves the good version.
 
 from __future__ import annotations
 
-from slipway_core.rollout.observation import Observed
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
 
 _REMEDY = (
     "See that the account may get services and revisions of serving.knative.dev in this namespace, and that the API "
@@ -22,7 +22,7 @@ _REMEDY = (
 )
 
 
-def doubt(observed: Observed, uri: str) -> str:
+def doubt(observed: KnativeObserved, uri: str) -> str:
     """Return why the newest revision is not known to serve `uri` with what the spec gives it; "" where it is."""
     service, latest = observed.knative, observed.latest_created
     if observed.unseen:
@@ -42,7 +42,7 @@ def doubt(observed: Observed, uri: str) -> str:
     return ""
 
 
-def live_doubt(observed: Observed, uri: str) -> str:
+def live_doubt(observed: KnativeObserved, uri: str) -> str:
     """Return why `uri` is not known to be what everybody gets, now and when the controllers have done all; "" where
     it is.
     """
@@ -57,7 +57,7 @@ def live_doubt(observed: Observed, uri: str) -> str:
     return f"{latest} is not seen to have all the traffic."
 
 
-def is_of_the_rollback(observed: Observed, uri: str) -> bool:
+def is_of_the_rollback(observed: KnativeObserved, uri: str) -> bool:
     """Tell whether every revision from the latest ready one on serves `uri`: it is of the rollback's own naming, and
     the spec has had no change since but the release of its percent.
     """
@@ -67,11 +67,11 @@ def is_of_the_rollback(observed: Observed, uri: str) -> bool:
     return made.restored_at == observed.restored_at and _is_of_now(observed)
 
 
-def is_named_by_the_rollback(observed: Observed) -> bool:
+def is_named_by_the_rollback(observed: KnativeObserved) -> bool:
     """Tell whether the spec is as a rollback has left it when it named the good version."""
     return observed.restored_at == str(observed.generation)
 
 
-def _is_of_now(observed: Observed) -> bool:
+def _is_of_now(observed: KnativeObserved) -> bool:
     released = str(observed.generation - 1) if observed.canary_percent is None else ""
     return observed.restored_at != "" and observed.restored_at in (str(observed.generation), released)

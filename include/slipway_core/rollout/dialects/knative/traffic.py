@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway_core.rollout.actions import PatchTraffic
+from slipway_core.rollout.actions import ObjectPatch, PatchMade
+from slipway_core.rollout.dialects.knative.observed import KnativeObserved
+from slipway_core.rollout.dialects.knative.resources import KNATIVE_SERVICES
 from slipway_core.rollout.fields import text, whole
-from slipway_core.rollout.observation import Observed
 
 _EVERYONE = 100
 # What KServe calls the revision that has the rest.
 _TAG = "prev"
 
 
-def leading_back(observed: Observed, safe: str, phase: str) -> PatchTraffic | None:
+def leading_back(observed: KnativeObserved, safe: str, phase: str) -> PatchMade | None:
     """Return what leads everyone on the newest revision to `safe`; None where nothing is to be done, or can be.
 
     Tags stay, and so do the shares of revisions that are neither.
@@ -45,7 +46,7 @@ def leading_back(observed: Observed, safe: str, phase: str) -> PatchTraffic | No
         one["percent"] = 0
     body = {"metadata": {"resourceVersion": service.resource_version}, "spec": {"traffic": led}}
     reason = f"KServe does not change the Knative Service: write its traffic, everyone to {safe}."
-    return PatchTraffic(service.name, body, reason, phase)
+    return PatchMade(KNATIVE_SERVICES, (ObjectPatch(service.name, body),), reason, phase)
 
 
 def _names(target: Mapping[str, Any], revision: str) -> bool:

@@ -13,12 +13,13 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from slipway_core.rollout.actions import PatchRoutes, RoutePatch
+from slipway_core.rollout.actions import ObjectPatch, PatchMade
+from slipway_core.rollout.dialects.standard.resources import HTTP_ROUTES
 from slipway_core.rollout.dialects.standard.view import StandardView
 from slipway_core.rollout.fields import is_made_for, items, mapping, text, whole
 
 
-def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchRoutes | None:
+def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchMade | None:
     """Return what leads everyone who is on the backend `off` to `to`; None where no route of KServe's leads there.
 
     Only the weights of these two change; all else of a rule is given back as it is.
@@ -27,11 +28,11 @@ def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchR
     for name, version, rules in _routes_of_kserve(view):
         led = [_led(rule, off, to) for rule in rules]
         if led != rules:
-            patches.append(RoutePatch(name, {"metadata": version, "spec": {"rules": led}}))
+            patches.append(ObjectPatch(name, {"metadata": version, "spec": {"rules": led}}))
     if not patches:
         return None
     reason = f"KServe does not change the HTTPRoutes: write their weights, nobody to {off}."
-    return PatchRoutes(tuple(patches), reason, phase)
+    return PatchMade(HTTP_ROUTES, tuple(patches), reason, phase)
 
 
 def dead_backends(view: StandardView) -> tuple[str, ...]:
@@ -41,17 +42,17 @@ def dead_backends(view: StandardView) -> tuple[str, ...]:
     )
 
 
-def dropping(view: StandardView, backends: Collection[str], phase: str) -> PatchRoutes | None:
+def dropping(view: StandardView, backends: Collection[str], phase: str) -> PatchMade | None:
     """Return what takes references without a share out of KServe's routes; None where none can go."""
     patches = []
     for name, version, rules in _routes_of_kserve(view):
         left = [_without(rule, backends) for rule in rules]
         if left != rules:
-            patches.append(RoutePatch(name, {"metadata": version, "spec": {"rules": left}}))
+            patches.append(ObjectPatch(name, {"metadata": version, "spec": {"rules": left}}))
     if not patches:
         return None
     reason = f"KServe does not change the HTTPRoutes: take {', '.join(backends)} out of them."
-    return PatchRoutes(tuple(patches), reason, phase)
+    return PatchMade(HTTP_ROUTES, tuple(patches), reason, phase)
 
 
 def _without(rule: Mapping[str, Any], backends: Collection[str]) -> dict[str, Any]:

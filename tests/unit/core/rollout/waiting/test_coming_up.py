@@ -9,7 +9,7 @@ import pytest
 
 from slipway_core.errors import CanaryRefusedError, PodStartError, TimedOutError, UserError
 from slipway_core.rollout.actions import Goal, RollBack, StartCanary
-from slipway_core.rollout.next_action import FirstDeploy, Observed, observe
+from slipway_core.rollout.next_action import FirstDeploy, Observed
 from slipway_core.rollout.pods.starting import starting_pods
 from slipway_core.rollout.pods.trouble import LOGIN_PATIENCE_S
 from slipway_core.rollout.reconciler import (
@@ -27,6 +27,7 @@ from slipway_sandbox.lab.simulation.edits import V1, V2, V3
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from slipway_sandbox.lab.simulation.standard_model import StandardModel, standard_live
 from tests.support.rollout.pod_statuses import READY, UNSCHEDULABLE, container, crashed, pod
+from tests.support.rollout.reading import observe
 
 LIMIT_S = 600.0
 KNATIVE, STANDARD = "digits-predictor-00003", "isvc.digits-predictor-canary"

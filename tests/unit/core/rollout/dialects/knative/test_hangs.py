@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slipway_core.errors import ClusterUnavailableError
-from slipway_core.rollout.actions import FALLBACK_AFTER_S, PatchTraffic
+from slipway_core.rollout.actions import FALLBACK_AFTER_S, PatchMade
 from slipway_core.rollout.next_action import (
     Patch,
     Promote,
@@ -16,7 +16,6 @@ from slipway_core.rollout.next_action import (
     StartCanary,
     Wait,
     next_action,
-    observe,
 )
 from slipway_core.rollout.reconciler import (
     Act,
@@ -32,6 +31,7 @@ from slipway_core.rollout.reconciler import (
 from slipway_sandbox.lab.simulation.edits import V2, V3
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.rollout.knative_steps import canary_at, drive
+from tests.support.rollout.reading import observe
 from tests.support.rollout.standard_steps import Carried
 
 BACK = RollBack(V2, V3)
@@ -66,7 +66,7 @@ def test_users_are_taken_off_though_the_service_cannot_be_patched() -> None:
     model = canary_at(50)
     back = Carried(model, BACK, hanging=HANGING)
     back.run(seconds=3, rounds=0)
-    assert [type(one) for one in back.acts] == [Patch, PatchTraffic, Patch, Patch]
+    assert [type(one) for one in back.acts] == [Patch, PatchMade, Patch, Patch]
     knative_acts(model)
     assert model.users() == {V2: 100}
     assert model.read().canary_percent == 50
@@ -99,7 +99,7 @@ def test_users_are_taken_off_though_kserve_hangs_after_it_took_percent_0() -> No
     back.run(seconds=3, rounds=0)
     assert [type(one) for one in back.acts] == [Patch]
     back.run(seconds=6, rounds=0)
-    assert [type(one) for one in back.acts] == [Patch, PatchTraffic]
+    assert [type(one) for one in back.acts] == [Patch, PatchMade]
     knative_acts(model)
     assert model.users() == {V2: 100}
     assert isinstance(back.run(), Reached)
@@ -133,7 +133,7 @@ def test_only_the_two_shares_change() -> None:
         {"revisionName": STABLE, "latestRevision": False, "percent": 60, "tag": "prev"},
         {"revisionName": "somebody-s", "latestRevision": False, "percent": 10, "tag": "theirs"},
     ]
-    assert fallback_of(model, behind).body == {
+    assert fallback_of(model, behind).patches[0].body == {
         "metadata": {"resourceVersion": behind["metadata"]["resourceVersion"]},
         "spec": {
             "traffic": [
@@ -184,9 +184,9 @@ def test_webhooks_that_hang_are_not_waited_for_at_first() -> None:
     assert reconciler.next(Failed(HANGING), 3.1) == Observe(behind=True)
     away = reconciler.next(Saw(model.read()), 3.1)
     assert isinstance(away, Act)
-    assert isinstance(away.action, PatchTraffic)
+    assert isinstance(away.action, PatchMade)
     assert away.limit_s is None
-    model.patch_traffic(dict(away.action.body))
+    model.patch_made(away.action)
     assert reconciler.next(Acted(True), 3.2) == Observe(behind=True)
     again = reconciler.next(Saw(model.read()), 3.2)
     assert isinstance(again, Act)

@@ -20,13 +20,13 @@ from slipway_core.rollout.next_action import (
     StartCanary,
     Wait,
     next_action,
-    observe,
 )
 from slipway_core.rollout.observation import Observed
 from slipway_core.rollout.reconciler import GiveUp, Limits, Reconciler, Saw
 from slipway_sandbox.lab.simulation.edits import V1, V2, V3
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from tests.support.rollout.knative_steps import canary_at, drive
+from tests.support.rollout.reading import observe
 
 STABLE, CANDIDATE = "digits-predictor-00002", "digits-predictor-00003"
 

@@ -6,12 +6,13 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-from slipway_core.rollout.actions import Done, PatchRoutes, RollBack, Wait
+from slipway_core.rollout.actions import Done, PatchMade, RollBack, Wait
 from slipway_core.rollout.next_action import next_action
-from slipway_core.rollout.observation import Observed, observe
+from slipway_core.rollout.observation import Observed
 from slipway_sandbox.kserve.standard import machine
 from slipway_sandbox.lab.simulation.edits import V2, V3
 from slipway_sandbox.lab.simulation.standard_model import StandardModel
+from tests.support.rollout.reading import observe
 from tests.support.rollout.standard_steps import CANDIDATE, STABLE, canary_at, drive
 
 GOAL = RollBack(V2, V3)
@@ -42,8 +43,8 @@ def test_a_backend_at_weight_0_is_not_the_end() -> None:
     assert isinstance(action, Wait)
     assert (action.phase, action.users_safe) == ("release", True)
     assert CANDIDATE in action.reason
-    assert isinstance(action.fallback, PatchRoutes)
-    model.patch_routes(action.fallback)
+    assert isinstance(action.fallback, PatchMade)
+    model.patch_made(action.fallback)
     model.step("gateway")
     for route in model.routes():
         (rule,) = route["spec"]["rules"]
@@ -68,7 +69,7 @@ def test_all_else_of_a_rule_is_given_back() -> None:
 
     action = next_action(GOAL, edited(model, foreign))
     assert isinstance(action, Wait)
-    assert isinstance(action.fallback, PatchRoutes)
+    assert isinstance(action.fallback, PatchMade)
     (patch,) = action.fallback.patches
     before = next(one for one in model.routes() if one["metadata"]["name"] == patch.name)["spec"]["rules"][0]
     (after,) = patch.body["spec"]["rules"]
@@ -89,6 +90,6 @@ def test_a_rule_is_never_left_without_a_backend() -> None:
 
     action = next_action(GOAL, edited(model, nobody))
     assert isinstance(action, Wait)
-    assert isinstance(action.fallback, PatchRoutes)
+    assert isinstance(action.fallback, PatchMade)
     for patch in action.fallback.patches:
         assert all(rule["backendRefs"] for rule in patch.body["spec"]["rules"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway_core.errors import ClusterUnavailableError
-from slipway_core.rollout.actions import PatchRoutes
+from slipway_core.rollout.actions import PatchMade
 from slipway_core.rollout.next_action import (
     Patch,
     Promote,
@@ -17,7 +17,6 @@ from slipway_core.rollout.next_action import (
     StartCanary,
     Wait,
     next_action,
-    observe,
 )
 from slipway_core.rollout.reconciler import (
     Act,
@@ -34,6 +33,7 @@ from slipway_core.rollout.reconciler import (
 )
 from slipway_sandbox.lab.simulation.edits import V2, V3
 from slipway_sandbox.lab.simulation.standard_model import StandardModel
+from tests.support.rollout.reading import observe
 from tests.support.rollout.standard_steps import CANDIDATE, STABLE, Carried, canary_at, drive, patched
 
 BACK = RollBack(V2, V3)
@@ -72,7 +72,7 @@ def test_users_are_taken_off_the_candidate_by_our_own_write() -> None:
     assert model.users() == {V2: 50, V3: 50}
     assert isinstance(back.run(), Reached)
     assert model.users() == {V2: 100}
-    assert [type(one) for one in back.acts] == [Patch, PatchRoutes, Patch, PatchRoutes]
+    assert [type(one) for one in back.acts] == [Patch, PatchMade, Patch, PatchMade]
     assert "canary" not in model.spec
 
 
@@ -83,7 +83,7 @@ def test_kserve_takes_the_routes_over_again() -> None:
     waiting = next_action(BACK, model.read())
     assert isinstance(waiting, Wait)
     assert waiting.fallback is not None
-    model.patch_routes(waiting.fallback)
+    model.patch_made(waiting.fallback)
     written = model.state.routed
     model.lose(STABLE, 0)
     model.settle(rounds=6)
@@ -143,17 +143,17 @@ def test_a_conflict_is_followed_by_a_new_observation() -> None:
     model = frozen()
     patched(model, BACK)
     back = Carried(model, BACK)
-    real, refused = model.patch_routes, []
+    real, refused = model.patch_made, []
 
-    def once_refused(action: PatchRoutes) -> None:
+    def once_refused(action: PatchMade) -> None:
         if not refused:
             refused.append(action)
             model.route_generation += 1
         real(action)
 
-    model.patch_routes = once_refused  # type: ignore[method-assign]
+    model.patch_made = once_refused  # type: ignore[method-assign]
     back.run(seconds=6)
-    assert [type(one) for one in back.acts][:2] == [PatchRoutes, PatchRoutes]
+    assert [type(one) for one in back.acts][:2] == [PatchMade, PatchMade]
     assert model.share(V3) == 0
 
 
@@ -168,7 +168,7 @@ def test_users_are_taken_off_though_the_service_cannot_be_patched() -> None:
     model = canary_at(50, replicas=3)
     back = Carried(model, BACK, hanging=HANGING)
     back.run(seconds=5, rounds=0)
-    assert [type(one) for one in back.acts] == [Patch, PatchRoutes, Patch, Patch, Patch, Patch]
+    assert [type(one) for one in back.acts] == [Patch, PatchMade, Patch, Patch, Patch, Patch]
     model.step("gateway")
     assert model.users() == {V2: 100}
     assert model.read().canary_percent == 50
@@ -228,7 +228,7 @@ def test_the_good_version_gets_everyone_though_the_bad_ones_pods_crash() -> None
     back = Carried(model, BACK)
     assert isinstance(back.run(), Reached)
     assert model.users() == {V2: 100}
-    (write,) = [one for one in back.acts if isinstance(one, PatchRoutes)]
+    (write,) = [one for one in back.acts if isinstance(one, PatchMade)]
     assert write.phase == "release"
     assert model.spec["predictor"]["minReplicas"] == 3
 
@@ -243,5 +243,5 @@ def test_routes_do_not_lead_to_a_good_version_without_its_pods() -> None:
     good = next(one.name for one in model.state.workloads if one.name not in (STABLE, CANDIDATE))
     model.lose(good, 1)
     back.run(seconds=30)
-    assert not any(isinstance(one, PatchRoutes) for one in back.acts)
+    assert not any(isinstance(one, PatchMade) for one in back.acts)
     assert "2 of the 3 pods" in back.waits[-1]

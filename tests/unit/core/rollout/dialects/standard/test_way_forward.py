@@ -17,10 +17,10 @@ from slipway_core.rollout.next_action import (
     StartCanary,
     Wait,
     next_action,
-    observe,
 )
 from slipway_sandbox.lab.simulation.edits import V1, V2, V3
 from slipway_sandbox.lab.simulation.standard_model import standard_live
+from tests.support.rollout.reading import observe
 from tests.support.rollout.standard_steps import (
     CANDIDATE,
     STABLE,

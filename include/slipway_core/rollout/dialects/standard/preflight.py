@@ -1,35 +1,25 @@
-"""Why a canary cannot work on an InferenceService as it is, in the dialect that its deployment mode makes it speak.
+"""Why a canary cannot work on an InferenceService in Standard mode as it is.
 
-    problems = preflight(isvc, routes, cluster_config(configmap["data"]))   # () where nothing stands in the way
-
-What KServe would silently ignore is refused here: in Standard mode `canaryTrafficPercent` has no effect at all,
-and `spec.canary` has none on users unless Gateway API routes carry its weights. Read in KServe's sources and
-issues: `inference_service_validation_test.go` (what the webhook refuses of a canary), kserve#5335 (the percent
-in Standard mode), `httproute_reconciler.go` (`Reconcile`: no route for cluster-local services or where ingress
-creation is off; the top-level route leads to a transformer where there is one, past the weights), PR 5984 and
-its test (a ready canary takes its replicas from stable's minReplicas). With splits p in predictor and transformer
-each, 2 p (1 - p) of the users would meet a pair that nobody has released.
+What KServe would silently ignore is refused here: `canaryTrafficPercent` has no effect at all, and `spec.canary` has
+none on users unless Gateway API routes carry its weights. Read in KServe's sources and issues:
+`inference_service_validation_test.go` (what the webhook refuses of a canary), kserve#5335 (the percent in Standard
+mode), `httproute_reconciler.go` (`Reconcile`: no route for cluster-local services or where ingress creation is off; the
+top-level route leads to a transformer where there is one, past the weights), PR 5984 and its test (a ready canary takes
+its replicas from stable's minReplicas).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway_core.rollout.dialects.knative.view import ROUTE_READY
-from slipway_core.rollout.dialects.standard.view import StandardView, standard_view
-from slipway_core.rollout.fields import (
-    condition_is_true,
-    conditions,
-    deployment_mode,
-    mapping,
-    texts,
-)
+from slipway_core.rollout.dialects.standard.view import StandardView
+from slipway_core.rollout.fields import mapping, texts
 
+CONFIG_MAP = ("kserve", "inferenceservice-config")
 _VISIBILITY = "networking.kserve.io/visibility"
-_STOP = "serving.kserve.io/stop"
 _AUTOSCALING = ("maxReplicas", "scaleTarget", "scaleMetric", "scaleMetricType", "autoScaling")
 
 
@@ -53,58 +43,12 @@ def cluster_config(data: Mapping[str, str]) -> ClusterConfig:
     )
 
 
-def preflight(
-    isvc: Mapping[str, Any],
-    routes: Iterable[Mapping[str, Any]] = (),
-    config: ClusterConfig | None = None,
-) -> tuple[str, ...]:
-    """Return the reasons why a canary would not work, each with what to do; empty where none is seen.
+def problems(isvc: Mapping[str, Any], view: StandardView, config: ClusterConfig | None) -> Iterator[str]:
+    """Yield each reason, with what to do.
 
-    `routes` are the service's HTTPRoutes. Without `config`, which not everybody may read, what is seen of the
-    routes must do. A manifest that was not created yet has no status, and nothing is missing from that.
+    :param config: what the ConfigMap says; None where not everybody may read it: then what is seen of the routes must
+        do.
     """
-    mode = deployment_mode(isvc) or "Knative"
-    if mode == "Standard":
-        return tuple(_standard(isvc, standard_view(isvc, routes), config))
-    if mode == "Knative":
-        return tuple(_knative(isvc))
-    return (f"The deployment mode {mode} cannot split traffic; deploy in Knative or Standard mode.",)
-
-
-def _common(isvc: Mapping[str, Any]) -> Iterator[str]:
-    metadata = mapping(isvc.get("metadata"))
-    if texts(metadata.get("annotations")).get(_STOP, "").lower() == "true":
-        yield f"The service is stopped by its annotation {_STOP}; remove that first."
-
-
-def _knative(isvc: Mapping[str, Any]) -> Iterator[str]:
-    yield from _common(isvc)
-    spec, status = mapping(isvc.get("spec")), mapping(isvc.get("status"))
-    if spec.get("canary"):
-        yield "`spec.canary` is Standard mode's; in Knative mode KServe refuses it. Remove it."
-    transformer = mapping(spec.get("transformer"))
-    if transformer.get("canaryTrafficPercent") is not None:
-        yield (
-            f"The transformer has a canary of its own (`canaryTrafficPercent: {transformer['canaryTrafficPercent']}`): "
-            "two splits in a row would pair old and new at random. Model and transformer go live as one; finish the "
-            "transformer's canary first."
-        )
-    component = mapping(mapping(status.get("components")).get("predictor"))
-    if condition_is_true(status, "PredictorReady") and not component.get("traffic"):
-        yield (
-            "The predictor is ready, but its status tells of no traffic: there is no Knative route whose split "
-            "could be seen. See that Knative Serving and its ingress run, or deploy in Standard mode."
-        )
-    if condition_is_true(status, "PredictorReady") and not conditions(status, ROUTE_READY):
-        yield (
-            f"The predictor is ready, but its status has no condition {ROUTE_READY}: traffic there is what Knative "
-            "intends, and nobody could know whether the router has taken a weight. Upgrade KServe, or deploy in "
-            "Standard mode."
-        )
-
-
-def _standard(isvc: Mapping[str, Any], view: StandardView, config: ClusterConfig | None) -> Iterator[str]:
-    yield from _common(isvc)
     yield from _routing(isvc, view, config)
     yield from _predictor(view)
     for entry in view.canaries:
