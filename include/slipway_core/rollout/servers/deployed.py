@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway_core.rollout.fields import deployment_mode, mapping
+from slipway_core.rollout.dialects.registry import dialect_of
+from slipway_core.rollout.fields import mapping
 from slipway_core.spec.parts import size_of
 
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
@@ -42,7 +43,7 @@ def deployed_otherwise(wanted: Mapping[str, Any], predictor: Mapping[str, Any], 
 
 
 def _differences(wanted: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Iterator[str]:
-    asked_mode = deployment_mode(wanted) or "Knative"
+    asked_mode = dialect_of(wanted).name
     if mode != asked_mode:
         yield f"`deployment_mode` is {mode}, in the release file {asked_mode}"
     asked = mapping(mapping(wanted.get("spec")).get("predictor"))
