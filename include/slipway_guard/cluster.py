@@ -17,7 +17,7 @@ from slipway_core.rollout.dialects.registry import dialect_of
 from slipway_core.rollout.fields import FIELD_MANAGER
 from slipway_core.rollout.reading import Reading, Resource
 from slipway_guard.log import say
-from slipway_kubernetes import ObjectKind
+from slipway_kubernetes import ObjectKind, kind_of
 from slipway_kubernetes.asking import asking_again
 from slipway_kubernetes.client import KubernetesObjects
 
@@ -76,9 +76,9 @@ class Cluster:
         To set a weight takes none of them, and whether users are safe may be known without.
         """
         found = []
-        for name in reading.names:
+        for name in reading.names or ():
             try:
-                one = self._objects.read(_kind_of(reading.resource), namespace, name)
+                one = self._objects.read(kind_of(reading.resource), namespace, name)
             except ClusterUnavailableError as error:
                 _say_not_seen(reading.resource, error)
                 continue
@@ -88,7 +88,7 @@ class Cluster:
 
     def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch an object that KServe has made; False: it has changed since it was read, or is gone."""
-        return self._objects.patch(_kind_of(resource), namespace, name, body) is not None
+        return self._objects.patch(kind_of(resource), namespace, name, body) is not None
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch a Lease; False: it has changed since it was read, or is gone."""
@@ -103,7 +103,7 @@ class Cluster:
         found = {}
         for resource in dict.fromkeys(one for service in services for one in dialect_of(service).watched):
             try:
-                found[resource] = tuple(self._list(_kind_of(resource))[0])
+                found[resource] = tuple(self._list(kind_of(resource))[0])
             except ClusterUnavailableError as error:
                 _say_not_seen(resource, error)
         return found
@@ -118,10 +118,6 @@ class Cluster:
             items += listing.items
             server_time = listing.server_time
         return items, server_time
-
-
-def _kind_of(resource: Resource) -> ObjectKind:
-    return ObjectKind(resource.group, resource.version, resource.plural, resource.kind)
 
 
 def _say_not_seen(resource: Resource, error: ClusterUnavailableError) -> None:

@@ -4,6 +4,6 @@ No Airflow, no pydantic and nothing of the domain but its errors: what an object
 in the module `client`, which is not imported here: whoever only names a kind need not wait for it.
 """
 
-from slipway_kubernetes.kind import ObjectKind
+from slipway_kubernetes.kind import ObjectKind, kind_of
 
-__all__ = ["ObjectKind"]
+__all__ = ["ObjectKind", "kind_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -18,3 +19,28 @@ class ObjectKind:
     plural: str
     kind: str
     invalid_remedy: str = ""
+
+
+class NamedResource(Protocol):
+    """What tells one kind of object from another, wherever it is named."""
+
+    @property
+    def group(self) -> str:
+        """Its API group."""
+
+    @property
+    def version(self) -> str:
+        """The group's version."""
+
+    @property
+    def plural(self) -> str:
+        """What it is called in a path."""
+
+    @property
+    def kind(self) -> str:
+        """What people call one object of it."""
+
+
+def kind_of(resource: NamedResource) -> ObjectKind:
+    """Return the kind of a resource whose objects no person wrote."""
+    return ObjectKind(resource.group, resource.version, resource.plural, resource.kind)

@@ -26,17 +26,16 @@ class Resource:
 
 @dataclass(frozen=True)
 class Reading:
-    """Objects of one resource in the InferenceService's namespace: those of these names, else those of a selector.
+    """Objects of one resource in the InferenceService's namespace. An object that does not exist is left out.
 
-    An object that does not exist is left out.
-
+    :param names: each is read by its name; None: those of the selector are listed.
     :param is_needed: there is no observation without it: an error in reading it is the observation's. Of any other it
         is noted, and the readings after it are left out.
     :param never_changes: what was read once of the same InferenceService need not be read again.
     """
 
     resource: Resource
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
     label_selector: str = ""
     is_needed: bool = False
     never_changes: bool = False

@@ -15,7 +15,7 @@ from slipway_core.rollout.pods.disruption import PodState, pod_states
 from slipway_core.rollout.pods.drain import SERVICE_LABEL, ServingPod, serving_pods
 from slipway_core.rollout.pods.starting import StartingPod, starting_pods
 from slipway_core.rollout.reading import Reading, Resource
-from slipway_kubernetes import ObjectKind
+from slipway_kubernetes import ObjectKind, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +70,8 @@ class KServeHook(ClusterObjectHook):
         :param uid: the InferenceService's; another one of its name would have objects of the same names.
         :raises ClusterUnavailableError: they cannot be read, which not everybody may.
         """
-        kind = _kind_of(reading.resource)
-        if not reading.names:
+        kind = kind_of(reading.resource)
+        if reading.names is None:
             return list(self.objects.list(kind, self.namespace, label_selector=reading.label_selector).items)
         found = []
         for name in reading.names:
@@ -123,7 +123,7 @@ class KServeHook(ClusterObjectHook):
     def patch_made(self, action: PatchMade) -> bool:
         """Write into what KServe has made; False: an object has changed since it was read, so look again."""
         log.warning("%s/%s: %s", self.namespace, self.name, action.reason)
-        kind = _kind_of(action.resource)
+        kind = kind_of(action.resource)
         return all(
             self.objects.patch(kind, self.namespace, one.name, one.body) is not None for one in action.patches
         )
@@ -145,7 +145,3 @@ class KServeHook(ClusterObjectHook):
 
     def _route(self, name: str) -> HTTPRouteHook:
         return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id).sharing_client_of(self)
-
-
-def _kind_of(resource: Resource) -> ObjectKind:
-    return ObjectKind(resource.group, resource.version, resource.plural, resource.kind)

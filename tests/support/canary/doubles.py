@@ -67,7 +67,7 @@ class ServiceDouble:
             return []
         if wanted.resource == KNATIVE_SERVICES:
             return [self.model.knative_service()]
-        return self.model.revision_objects(wanted.names)
+        return self.model.revision_objects(wanted.names or ())
 
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""

@@ -15,15 +15,16 @@ _ROLES = "rbac.authorization.k8s.io"
 _VERBS = ("get", "list", "watch", "create", "patch", "update", "delete", "deletecollection")
 
 
-def documented_rules(where: str) -> list[Object]:
+def documented_rules(where: str, of: str = "") -> list[Object]:
     """Return the rules of the page's table for one namespace, as a Role has them.
 
     :param where: words of the table's first column.
+    :param of: words of its second column.
     """
     section = PAGE.read_text(encoding="utf-8").partition("Rights in the cluster\n")[2].partition("\n## ")[0]
     rules: list[Object] = []
     for namespace, resources, verbs in _ROW.findall(section):
-        if where not in namespace:
+        if where not in namespace or of not in resources:
             continue
         named = re.findall(r"`([^`]+)`", resources)
         resource, _, group = named[0].partition(".")

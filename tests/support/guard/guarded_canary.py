@@ -243,7 +243,7 @@ class StoreCluster:
             for one in self._world.behind(service)[1]
             if reading.resource == REVISIONS
         ]
-        return tuple(one for name in reading.names for one in made if one["metadata"]["name"] == name)
+        return tuple(one for name in reading.names or () for one in made if one["metadata"]["name"] == name)
 
     def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""

@@ -48,7 +48,7 @@ class KnativeCluster:
         """The model's Knative Service, or revisions of it."""
         if reading.resource == KNATIVE_SERVICES:
             return (self.model.knative_service(),) if reading.names == ("digits-predictor",) else ()
-        return tuple(self.model.revision_objects(reading.names))
+        return tuple(self.model.revision_objects(reading.names or ()))
 
     def patch_made(self, namespace: str, resource: Resource, name: str, body: Mapping[str, Any]) -> bool:
         """A patch of the model's Knative Service."""
