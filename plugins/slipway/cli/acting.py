@@ -21,9 +21,9 @@ from slipway_core.acts.requests import (
     request_of,
     require_filled_in,
 )
+from slipway_core.acts.run_names import free_run_id, run_name
 from slipway_core.acts.table import ACTS, ActName
 from slipway_core.errors import SlipwayError, TransientError, UserError
-from slipway_core.operations.run_names import free_run_id, run_name
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk

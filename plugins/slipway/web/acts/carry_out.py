@@ -18,8 +18,8 @@ from slipway_core.acts.requests import (
     Request,
     StartRun,
 )
+from slipway_core.acts.run_names import free_run_id, run_name
 from slipway_core.acts.table import ACTS, ActName
-from slipway_core.operations.run_names import free_run_id, run_name
 
 _UNDER_WAY = ("queued", "running")
 _RUNS_LOOKED_AT = 100

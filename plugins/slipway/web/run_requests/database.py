@@ -7,7 +7,7 @@ from airflow.models.dagrun import DagRunNote
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from slipway_core.operations import run_names
+from slipway_core.acts import run_names
 from slipway_core.operations.run_notes import merged
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slipway.run_note import NOTE_KEY
-from slipway_core.operations.run_names import run_name, timed
+from slipway_core.acts.run_names import run_name, timed
 
 if TYPE_CHECKING:
     from slipway.web.run_requests.notes import NoteKeeper

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway_core.operations.run_names import free_run_id, run_name, timed
+from slipway_core.acts.run_names import free_run_id, run_name, timed
 
 
 @pytest.mark.parametrize(
