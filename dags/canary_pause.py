@@ -16,6 +16,7 @@ from airflow.sdk import Param, dag
 
 from slipway.dag_header import OWN_PRIORITY, WAY_BACK, act_header, model_param, reason_param, releases_dir
 from slipway.operators.pause import PauseCanaryOperator
+from slipway.workflows import CANARY_PAUSE
 
 PARAMS = {
     "model": model_param(),
@@ -25,7 +26,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="canary_pause",
+    dag_id=CANARY_PAUSE,
     dag_display_name="Canary: pause or resume",
     description="Keeps a canary at its weight until a person has looked.",
     params=PARAMS,

@@ -15,6 +15,7 @@ from airflow.sdk import Param, dag
 
 from slipway.dag_header import act_header, model_param, reason_param, releases_dir
 from slipway.operators.revalidation.close_finding import CloseFindingOperator
+from slipway.workflows import FINDING_CLOSE
 
 PARAMS = {
     "model": model_param(),
@@ -30,7 +31,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="finding_close",
+    dag_id=FINDING_CLOSE,
     dag_display_name="Finding: close",
     description="Closes a finding of model_revalidation, with a reason.",
     params=PARAMS,

@@ -28,6 +28,7 @@ from slipway.operators.triton.fleet_release import (
     ReleaseToFleetOperator,
     SettleFleetOperator,
 )
+from slipway.workflows import FLEET_RELEASE
 from slipway_core.fleet.fleet_file import list_fleets
 
 PARAMS = {
@@ -44,7 +45,7 @@ FIELDS = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
 
 
 @dag(
-    dag_id="fleet_release",
+    dag_id=FLEET_RELEASE,
     dag_display_name="Fleet: release a version",
     description="Every server of a fleet takes a version together, or none does.",
     schedule=None,

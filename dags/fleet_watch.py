@@ -22,12 +22,13 @@ from airflow.sdk import dag
 from slipway.dag_header import WAY_BACK, cron, header, releases_dir
 from slipway.fleet.context import may_have_fleets
 from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
+from slipway.workflows import FLEET_WATCH
 
 AT_ONCE = 4
 
 
 @dag(
-    dag_id="fleet_watch",
+    dag_id=FLEET_WATCH,
     dag_display_name="Fleet: watch",
     description="Do the servers of each fleet serve the same? One that was to be led back is led back.",
     schedule=cron("SLIPWAY_FLEET_WATCH_CRON", "*/5 * * * *") if may_have_fleets() else None,

@@ -26,6 +26,7 @@ from slipway.dag_header import OWN_PRIORITY, header, model_param, releases_dir, 
 from slipway.operators.measuring.measure import MeasureVersionOperator, UnloadMeasuredOperator
 from slipway.operators.measuring.prepare import PrepareBenchmarkOperator
 from slipway.pools import STAGING_POOL
+from slipway.workflows import MODEL_BENCHMARK
 
 PARAMS = {
     "model": model_param(),
@@ -34,7 +35,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="model_benchmark",
+    dag_id=MODEL_BENCHMARK,
     dag_display_name="Model benchmark",
     description="Measures the live version of a model on staging, and says whether it is still fast enough.",
     schedule=None,

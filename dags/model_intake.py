@@ -32,6 +32,7 @@ from slipway.dag_header import cron, header, releases_dir
 from slipway.deployment.settings import text_of
 from slipway.operators.intake.find import FindNewVersionsOperator
 from slipway.operators.intake.start import StartReleaseOperator
+from slipway.workflows import MODEL_INTAKE, MODEL_RELEASE
 
 # The one declaration of this asset: a second one without the watcher would delete the watcher.
 incoming_versions = Asset(
@@ -53,7 +54,7 @@ incoming_versions = Asset(
 
 
 @dag(
-    dag_id="model_intake",
+    dag_id=MODEL_INTAKE,
     dag_display_name="Model intake",
     description="A new version in S3 starts its release; a sweep finds what events lost.",
     schedule=AssetOrTimeSchedule(
@@ -83,7 +84,7 @@ def model_intake() -> None:
 
     StartReleaseOperator.partial(
         task_id="start_release",
-        trigger_dag_id="model_release",
+        trigger_dag_id=MODEL_RELEASE,
         releases_dir=str(releases_dir()),
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",

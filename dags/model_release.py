@@ -60,6 +60,7 @@ from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperato
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
+from slipway.workflows import MODEL_RELEASE
 from slipway_core.spec.conversion.target import LONGEST_CONVERSION_S
 from slipway_core.spec.pods.settings import LONGEST_STARTUP_S
 from slipway_core.spec.smoke_test import LONGEST_SMOKE_TEST_S
@@ -126,7 +127,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="model_release",
+    dag_id=MODEL_RELEASE,
     dag_display_name="Model release",
     description="From a trained model in S3 to production traffic on Triton, or back.",
     schedule=None,

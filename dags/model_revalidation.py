@@ -31,6 +31,7 @@ from slipway.dag_header import cron, header, model_or_all_param, releases_dir
 from slipway.operators.revalidation.page import ShowRevalidationOperator
 from slipway.operators.revalidation.revalidate import ListModelsOperator, RevalidateModelOperator
 from slipway.operators.revalidation.way_back import NameRollbacksOperator
+from slipway.workflows import MODEL_REVALIDATION, MODEL_ROLLBACK
 
 PARAMS = {
     "model": model_or_all_param(),
@@ -41,7 +42,7 @@ PLACES = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
 
 
 @dag(
-    dag_id="model_revalidation",
+    dag_id=MODEL_REVALIDATION,
     dag_display_name="Model revalidation",
     description="Is what is live still what was released, and still good?",
     schedule=cron("SLIPWAY_REVALIDATION_CRON", "0 5 * * *"),
@@ -75,7 +76,7 @@ def model_revalidation() -> None:
     )
     start_rollback = TriggerDagRunOperator.partial(
         task_id="start_rollback",
-        trigger_dag_id="model_rollback",
+        trigger_dag_id=MODEL_ROLLBACK,
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",
         doc_md="One `model_rollback` run for each; it asks again whether the version before is good.",

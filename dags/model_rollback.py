@@ -40,7 +40,6 @@ from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.operations.announce import AnnounceReleaseOperator
 from slipway.operators.rollback import (
-    DAG_ID,
     NameRollbackOperator,
     RollBackVersionOperator,
     TryRollbackOperator,
@@ -49,6 +48,7 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_run import release_template
+from slipway.workflows import MODEL_ROLLBACK
 
 
 def _address_param(title: str, description: str) -> Param:
@@ -93,7 +93,7 @@ PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
 
 
 @dag(
-    dag_id=DAG_ID,
+    dag_id=MODEL_ROLLBACK,
     dag_display_name="Model rollback",
     description="Back to an earlier version of a model, by hand, with a reason.",
     schedule=None,

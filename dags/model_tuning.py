@@ -33,6 +33,7 @@ from slipway.operators.tuning.prepare import PrepareTuningOperator
 from slipway.operators.tuning.propose import ProposeChangeOperator
 from slipway.operators.tuning.search import ConfirmSettingOperator, SearchSettingsOperator
 from slipway.pools import STAGING_POOL
+from slipway.workflows import MODEL_TUNING
 
 PARAMS = {
     "model": model_param(),
@@ -97,7 +98,7 @@ PLACES = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
 
 
 @dag(
-    dag_id="model_tuning",
+    dag_id=MODEL_TUNING,
     dag_display_name="Model tuning",
     description="Looks for a faster setting of a version on staging, and proposes a change of its release file.",
     schedule=None,

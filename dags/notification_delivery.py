@@ -22,6 +22,7 @@ from airflow.sdk import Asset, AssetWatcher, dag
 from slipway.dag_header import header, releases_dir
 from slipway.operators.operations.notices import DeliverNoticesOperator
 from slipway.triggers.outbox import OutboxTrigger
+from slipway.workflows import NOTIFICATION_DELIVERY
 
 outbox = Asset(
     "notification_outbox",
@@ -30,7 +31,7 @@ outbox = Asset(
 
 
 @dag(
-    dag_id="notification_delivery",
+    dag_id=NOTIFICATION_DELIVERY,
     dag_display_name="Notifications: tell people",
     description="Sends the notices of releases to those whom the release files name.",
     schedule=[outbox],

@@ -22,6 +22,7 @@ from airflow.sdk import dag
 
 from slipway.dag_header import cron, has_registry, header, model_or_all_param, releases_dir
 from slipway.operators.registry.sync import ListRegistryModelsOperator, SyncRegistryOperator
+from slipway.workflows import REGISTRY_SYNC
 
 PARAMS = {
     "model": model_or_all_param("every model whose release file has a `registry`"),
@@ -30,7 +31,7 @@ AT_ONCE = 4
 
 
 @dag(
-    dag_id="registry_sync",
+    dag_id=REGISTRY_SYNC,
     dag_display_name="Registry: sync",
     description="A version promoted in MLflow's registry arrives; aliases and tags there tell what became of it.",
     schedule=cron("SLIPWAY_REGISTRY_SYNC_CRON", "*/5 * * * *") if has_registry(releases_dir()) else None,

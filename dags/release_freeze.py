@@ -31,6 +31,7 @@ from slipway.dag_header import (
     version_param,
 )
 from slipway.operators.operations.freeze import FreezeReleasesOperator
+from slipway.workflows import RELEASE_FREEZE
 
 PARAMS = {
     "action": Param(
@@ -55,7 +56,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="release_freeze",
+    dag_id=RELEASE_FREEZE,
     dag_display_name="Freeze: stop or go on",
     description="Nobody gets a new version until the freeze ends; rollbacks go on.",
     params=PARAMS,

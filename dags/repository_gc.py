@@ -28,13 +28,13 @@ from airflow.sdk import Param, dag
 from slipway.dag_header import cron, header, releases_dir
 from slipway.deployment.settings import is_true, text_of
 from slipway.operators.operations.gc import (
-    DAG_ID,
     DeleteVersionsOperator,
     ListModelsOperator,
     PlanRetentionOperator,
 )
 from slipway.operators.operations.gc_approval import ApproveRetentionOperator
 from slipway.operators.operations.gc_page import ShowRetentionPlanOperator, ShowRetentionResultOperator
+from slipway.workflows import REPOSITORY_GC
 from slipway_core.identifiers import list_models
 
 PARAMS = {
@@ -63,7 +63,7 @@ STORE = {
 
 
 @dag(
-    dag_id=DAG_ID,
+    dag_id=REPOSITORY_GC,
     dag_display_name="Repository: delete old versions",
     description="Deletes the files of versions that nobody names and the release file does not keep.",
     schedule=cron("SLIPWAY_GC_CRON", "0 3 * * 0"),

@@ -17,12 +17,13 @@ from airflow.sdk import dag
 
 from slipway.dag_header import cron, has_schedule, header, releases_dir
 from slipway.operators.measuring.due import ListDueRunsOperator, Part
+from slipway.workflows import MODEL_BENCHMARK, MODEL_TUNING, SCHEDULED_MEASUREMENTS
 
 FOLDER = releases_dir()
 
 
 @dag(
-    dag_id="scheduled_measurements",
+    dag_id=SCHEDULED_MEASUREMENTS,
     dag_display_name="Scheduled benchmarks and tunings",
     description="Starts what release files have scheduled for the live version.",
     schedule=cron("SLIPWAY_SCHEDULES_CRON", "*/10 * * * *") if has_schedule(FOLDER) else None,
@@ -37,8 +38,8 @@ FOLDER = releases_dir()
 )
 def scheduled_measurements() -> None:
     """List what is due, and start it."""
-    start_due("benchmark", starts="model_benchmark")
-    start_due("tuning", starts="model_tuning")
+    start_due("benchmark", starts=MODEL_BENCHMARK)
+    start_due("tuning", starts=MODEL_TUNING)
 
 
 def start_due(part: Part, starts: str) -> None:

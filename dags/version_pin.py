@@ -11,6 +11,7 @@ from airflow.sdk import Param, dag
 
 from slipway.dag_header import act_header, model_param, reason_param, releases_dir, version_param
 from slipway.operators.operations.pin import PinVersionOperator
+from slipway.workflows import VERSION_PIN
 
 PARAMS = {
     "model": model_param(),
@@ -21,7 +22,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="version_pin",
+    dag_id=VERSION_PIN,
     dag_display_name="Version: pin or unpin",
     description="A pinned version is never deleted by repository_gc.",
     params=PARAMS,

@@ -29,6 +29,7 @@ from slipway.dag_header import (
 )
 from slipway.operators.operations.announce import AnnounceRejectionOperator
 from slipway.operators.operations.rejection import RejectVersionOperator
+from slipway.workflows import VERSION_REJECTION
 
 PARAMS = {
     "model": model_param(),
@@ -46,7 +47,7 @@ PARAMS = {
 
 
 @dag(
-    dag_id="version_rejection",
+    dag_id=VERSION_REJECTION,
     dag_display_name="Version: reject or unreject",
     description="Keeps a version from being released, until somebody says why it may be again.",
     params=PARAMS,

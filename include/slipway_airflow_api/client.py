@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 from airflow_client.client import (
     ApiClient,
@@ -46,7 +47,49 @@ class ClientSession:
         :param call: a method of one of the library's APIs, to which the rest is given.
         :raises SlipwayError: Airflow refuses it, or does not answer.
         """
-        what = f"{call.__name__} of {arguments[0]}"
+        return self._ask(f"{call.__name__} of {arguments[0]}", call, *arguments, **options)
+
+    def request(
+        self,
+        method: str,
+        path: Sequence[str],
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Make a request that is given by its address, signed in.
+
+        :param path: the parts of the address below `/api/v2/`.
+        :return: the answer's object; {} where it is none.
+        :raises SlipwayError: Airflow refuses it, or does not answer.
+        """
+        address = "/".join(quote(part, safe="") for part in path)
+        return self._ask(f"{method} {address}", self._request, method, f"/api/v2/{address}", params, body)
+
+    def _request(
+        self,
+        method: str,
+        address: str,
+        params: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | None,
+        *,
+        _request_timeout: float,
+    ) -> dict[str, Any]:
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {self._configuration.access_token}",
+        }
+        query = None if params is None else list(params.items())
+        request = self.client.param_serialize(
+            method, address, query_params=query, header_params=headers, body=body
+        )
+        answer = self.client.call_api(*request, _request_timeout=_request_timeout)
+        answer.read()  # type: ignore[no-untyped-call]
+        found: Any = self.client.response_deserialize(answer, {"default": "object"}).data
+        return found if isinstance(found, dict) else {}
+
+    def _ask(self, what: str, call: Callable[..., Found], *arguments: object, **options: object) -> Found:
         options["_request_timeout"] = self._session.access.timeout_s
         try:
             if self._configuration.access_token is not None:

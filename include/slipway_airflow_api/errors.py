@@ -31,6 +31,10 @@ class ConflictError(UserError):
     """What was asked for is there already, or was done already (409)."""
 
 
+class ServerFailedError(ServerUnavailableError):
+    """The API answered with an error of its own (5xx): what was asked for may have been done nevertheless."""
+
+
 def error_for(what: str, status: int, content: str) -> SlipwayError:
     """Return the error that an answer stands for.
 
@@ -51,7 +55,8 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
         return NotAllowedError(refused, found=found, remedy=remedy or otherwise)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
         otherwise = "Try again; then look at the API server's log."
-        return ServerUnavailableError(refused, found=found, remedy=remedy or otherwise)
+        kind = ServerFailedError if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ServerUnavailableError
+        return kind(refused, found=found, remedy=remedy or otherwise)
     return UserError(refused, found=found, remedy=remedy or "Compare the request with the DAG's Params.")
 
 

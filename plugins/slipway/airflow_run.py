@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, ReleaseLock
-from slipway_core.acts.requests import ADMIT_TASK_ID, STOP_REASON
+from slipway.workflows import ADMIT_TASK, STOP_REASON
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,7 +50,7 @@ def stop_reason(context: Context) -> str:
     What cannot be read is nothing: the task has more to do than to tell this.
     """
     try:
-        told = context["ti"].xcom_pull(task_ids=ADMIT_TASK_ID, key=STOP_REASON)
+        told = context["ti"].xcom_pull(task_ids=ADMIT_TASK, key=STOP_REASON)
     except Exception as error:  # Airflow's, of which there are many
         log.warning("it could not be read why the run was stopped: %s", error)
         return ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
-from slipway_core.acts.requests import ADMIT_TASK_ID
+from slipway.workflows import ADMIT_TASK
 from slipway_core.admitted import (
     Admitted,
     digest_of,
@@ -36,7 +36,7 @@ def release_template(task_id: str) -> str:
     return f"{handed}{{{{ ({whole} if handed else handed) | tojson }}}}"
 
 
-RELEASE_RUN_TEMPLATE = release_template(ADMIT_TASK_ID)
+RELEASE_RUN_TEMPLATE = release_template(ADMIT_TASK)
 
 
 class StableVersion(BaseModel):
@@ -181,7 +181,7 @@ class ReleaseRun(BaseModel):
         except (ValidationError, ValueError, RecursionError) as error:
             raise UserError(
                 "what this task was given is no admitted release",
-                expected=f"what the task {ADMIT_TASK_ID!r} returned",
+                expected=f"what the task {ADMIT_TASK!r} returned",
                 found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
                 remedy="Clear the whole run, so that it is admitted again.",
             ) from error

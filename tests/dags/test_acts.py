@@ -9,16 +9,16 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
+from slipway.workflows import dag_id_of
+from slipway_core.acts.act import APPROVE, EVIDENCE_LONGEST, REJECT
 from slipway_core.acts.requests import (
-    APPROVE,
     COMMENT,
-    REJECT,
     Asked,
     Question,
     StartRun,
     request_of,
 )
-from slipway_core.acts.table import ACT_NAMES, ACTS, EVIDENCE_LONGEST, ActName
+from slipway_core.acts.table import ACTS
 from tests.support.dags.workflows import fill_in
 
 LEAST = Asked(
@@ -42,23 +42,23 @@ MOST = replace(
 
 
 @pytest.mark.parametrize("asked", [LEAST, MOST], ids=["least", "most"])
-@pytest.mark.parametrize("name", [name for name in ACT_NAMES if ACTS[name].means == "start_run"])
-def test_the_workflow_takes_what_an_act_asks_for(bag: DagBag, name: ActName, asked: Asked) -> None:
+@pytest.mark.parametrize("name", [name for name in ACTS if ACTS[name].means == "start_run"])
+def test_the_workflow_takes_what_an_act_asks_for(bag: DagBag, name: str, asked: Asked) -> None:
     """Every act's parameters are accepted by the form of its workflow, and are known there."""
     request = request_of(name, asked)
     assert isinstance(request, StartRun)
-    dag = bag.dags[request.dag_id]
+    dag = bag.dags[dag_id_of(request.workflow)]
     assert set(request.conf) <= set(dag.params)
     fill_in(dag, dict(request.conf))
 
 
-@pytest.mark.parametrize("name", [name for name in ACT_NAMES if ACTS[name].means == "start_run"])
-def test_the_least_that_an_act_needs_is_enough(bag: DagBag, name: ActName) -> None:
+@pytest.mark.parametrize("name", [name for name in ACTS if ACTS[name].means == "start_run"])
+def test_the_least_that_an_act_needs_is_enough(bag: DagBag, name: str) -> None:
     """With the required fields alone the form is complete."""
     given = {field: getattr(LEAST, field) for field in ACTS[name].required}
     request = request_of(name, Asked(**given))
     assert isinstance(request, StartRun)
-    fill_in(bag.dags[request.dag_id], dict(request.conf))
+    fill_in(bag.dags[dag_id_of(request.workflow)], dict(request.conf))
 
 
 def test_an_answer_is_one_that_the_workflows_offer(bag: DagBag) -> None:
@@ -75,6 +75,6 @@ def test_an_answer_is_one_that_the_workflows_offer(bag: DagBag) -> None:
 
 def test_what_is_aborted_has_teardowns(bag: DagBag) -> None:
     """The run that an abort marks as failed takes its users back and concludes by teardowns."""
-    dag = bag.dags[ACTS["abort"].dag_id]
+    dag = bag.dags[dag_id_of(ACTS["abort"].workflow)]
     assert dag.get_task("rollout.restore_stable").is_teardown
     assert dag.get_task("conclude").is_teardown

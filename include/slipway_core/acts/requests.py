@@ -6,20 +6,11 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from slipway_core.acts.table import (
-    ACTS,
-    EVIDENCE_LONGEST,
-    REASON_LONGEST,
-    REASON_SHORTEST,
-    Act,
-    ActName,
-    Field,
-)
+from slipway_core.acts.act import EVIDENCE_LONGEST, REASON_LONGEST, REASON_SHORTEST, Act, Field
+from slipway_core.acts.table import ACTS
 from slipway_core.errors import UserError
 from slipway_core.identifiers import parse_version, validate_model_name
 
-APPROVE, REJECT = "Approve", "Reject"
-"""The answers of Airflow's approvals."""
 COMMENT = "comment"
 _RUN_ID_LONGEST = 250
 
@@ -60,32 +51,23 @@ class Asked:
     release_id: str = ""
 
 
-ADMIT_TASK_ID = "admit"
-STOP_REASON = "stop_reason"
-
-
 @dataclass(frozen=True)
 class StartRun:
     """Start a run of a workflow.
 
     :param conf: the run's parameters; what is left out takes the form's default.
-    :param run_id: None: Airflow names the run.
     """
 
-    dag_id: str
+    workflow: str
     conf: Mapping[str, Value]
-    run_id: str | None = None
     note: str = ""
 
 
 @dataclass(frozen=True)
 class FailRun:
-    """Mark a run as failed: its teardowns still run, which take the users back and close the record.
+    """Mark a run as failed: its teardowns still run, which take the users back and close the record."""
 
-    A task cannot read its run's note. So the reason is also left as the XCom `STOP_REASON` of the run's first task.
-    """
-
-    dag_id: str
+    workflow: str
     run_id: str
     note: str = ""
 
@@ -102,25 +84,22 @@ class Answer:
 Request = StartRun | FailRun | Answer
 
 
-def request_of(name: ActName, asked: Asked, *, run_id: str | None = None) -> Request:
+def request_of(name: str, asked: Asked) -> Request:
     """Return what Airflow is asked for.
 
-    :param run_id: the run's name, of an act that starts one; None: Airflow names it.
     :raises UserError: something that the act needs is missing, or is none; the message says which.
     """
     act = ACTS[name]
     require_filled_in(name, asked)
     if act.means == "answer":
         assert asked.question is not None  # noqa: S101  checked right above
-        return Answer(asked.question, APPROVE if name == "approve" else REJECT, asked.reason.strip())
+        return Answer(asked.question, act.answer, asked.reason.strip())
     if act.means == "fail_run":
-        return FailRun(act.dag_id, asked.release_id, note=asked.reason.strip())
-    if run_id is not None and not 0 < len(run_id) <= _RUN_ID_LONGEST:
-        raise _missing(act, "the run's name is empty or too long", f"1 to {_RUN_ID_LONGEST} characters")
-    return StartRun(act.dag_id, _conf(act, asked), run_id, note=asked.reason.strip())
+        return FailRun(act.workflow, asked.release_id, note=asked.reason.strip())
+    return StartRun(act.workflow, _conf(act, asked), note=asked.reason.strip())
 
 
-def require_filled_in(name: ActName, asked: Asked, *, apart_from: Container[Field] = ()) -> None:
+def require_filled_in(name: str, asked: Asked, *, apart_from: Container[Field] = ()) -> None:
     """Return if what an act needs is given.
 
     :param apart_from: what is not known yet.
@@ -167,7 +146,7 @@ def _require_version(act: Act, asked: Asked) -> None:
 
 def _require_reason(act: Act, asked: Asked) -> None:
     length = len(asked.reason.strip())
-    is_needed = "reason" in act.required or (length > 0 and act.name != "release" and act.means != "answer")
+    is_needed = "reason" in act.required or (length > 0 and not act.any_reason)
     if length > REASON_LONGEST or (is_needed and length < REASON_SHORTEST):
         raise _missing(
             act,

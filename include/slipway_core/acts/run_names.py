@@ -8,44 +8,58 @@ twice starts it once.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from slipway_core.acts.act import Act
+from slipway_core.acts.run_name_parts import Conf, followed_by, model_or_all, version
+from slipway_core.acts.table import ACTS
 from slipway_core.errors import SlipwayError
-from slipway_core.identifiers import parse_version, validate_model_name
 
-EVERY_MODEL = "all"
-RELEASE_DAG_ID = "model_release"
 _RUN_NAME_LIMIT = 200
-_FINDING = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _NUMBERS = range(2, 10_000)
+_ATTEMPT = re.compile(r"(-[0-9A-Za-z]+)?")
+
+_STARTED_BY_NO_ACT: dict[str, Callable[[Conf], str | None]] = {
+    "revalidation": followed_by(model_or_all, "revalidation"),
+    "fleet": lambda conf: f"{version(conf, 'fleet')}-fleet",
+    "sync": followed_by(model_or_all, "sync"),
+}
+"""What runs of the workflows are called that people start in Airflow alone."""
 
 
-def run_name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
-    """Return what a run of this DAG with these values of its form is called; None where its own name says as much.
+def run_name(workflow: str, conf: Mapping[str, Any]) -> str | None:
+    """Return what a run of a workflow with these values of its form is called; None where its own name says as much.
 
-    A value that the DAG will refuse makes no name either.
+    A value that the workflow will refuse makes no name either.
     """
+    act = _act_of(workflow, conf)
+    make = _STARTED_BY_NO_ACT.get(workflow) if act is None else act.run_name
     try:
-        name = _name(dag_id, conf)
+        name = None if make is None else make(conf)
     except SlipwayError:
         return None
     return None if name is None or len(name) > _RUN_NAME_LIMIT else name
 
 
-def timed(dag_id: str, name: str, at: datetime) -> str:
+def timed(workflow: str, name: str, at: datetime) -> str:
     """Return the name of a run that starts now: all but a release have the time behind it.
 
     What they write is found again by their run id, in the bucket, where it stays longer than Airflow keeps its runs.
     """
-    return name if dag_id == RELEASE_DAG_ID else f"{name}-{at:%Y%m%dT%H%M%S}"
+    return name if is_one_at_a_time(workflow) else f"{name}-{at:%Y%m%dT%H%M%S}"
+
+
+def is_one_at_a_time(workflow: str) -> bool:
+    """Return whether a workflow has one run about the same at a time."""
+    return any(act.one_at_a_time for act in _acts_of(workflow))
 
 
 def free_run_id(name: str, taken: Collection[str]) -> str:
     """Return the run id for the next run of that name: `name`, `name-2`, `name-3`, …
 
-    :param taken: the run ids that the DAG has already.
+    :param taken: the run ids that the workflow has already.
     :raises ValueError: there are too many of them.
     """
     if name not in taken:
@@ -56,57 +70,24 @@ def free_run_id(name: str, taken: Collection[str]) -> str:
     return f"{name}-{number}"
 
 
-def _name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
-    match dag_id:
-        case _ if dag_id == RELEASE_DAG_ID:
-            return _version(conf)
-        case "model_rollback":
-            to = conf.get("version")
-            return f"{_model(conf)}-rollback" + ("" if to is None else f"-to-{parse_version(to)}")
-        case "canary_pause":
-            return f"{_model(conf)}-{_one_of(conf, 'pause', 'resume')}"
-        case "version_rejection":
-            return f"{_version(conf)}-{_one_of(conf, 'reject', 'unreject')}"
-        case "version_pin":
-            return f"{_version(conf)}-{_one_of(conf, 'pin', 'unpin')}"
-        case "release_freeze":
-            action = _one_of(conf, "freeze", "thaw", "override")
-            return f"{_version(conf) if action == 'override' else _model_or_all(conf)}-{action}"
-        case "finding_close":
-            return _finding(conf)
-        case "model_revalidation":
-            return f"{_model_or_all(conf)}-revalidation"
-        case "model_tuning" | "model_benchmark":
-            asked = _model(conf) if conf.get("version") is None else _version(conf)
-            return f"{asked}-{dag_id.removeprefix('model_')}"
-        case "fleet_release":
-            return f"{_version(conf, 'fleet')}-fleet"
-        case "registry_sync":
-            return f"{_model_or_all(conf)}-sync"
-        case _:
-            return None
+def is_about(workflow: str, run_id: str, conf: object, name: str) -> bool:
+    """Return whether a run is about what runs of that name are about.
+
+    Its form's values say so, whatever the run is called. Where they name nothing, its run id is looked at: one that
+    begins with the name and has one more part is taken for another attempt, since a person may have chosen that.
+    """
+    named = run_name(workflow, conf) if isinstance(conf, Mapping) else None
+    if named is not None:
+        return named == name
+    return run_id.startswith(name) and _ATTEMPT.fullmatch(run_id.removeprefix(name)) is not None
 
 
-def _model(conf: Mapping[str, Any]) -> str:
-    return validate_model_name(conf.get("model"))
+def _act_of(workflow: str, conf: Mapping[str, Any]) -> Act | None:
+    """Return the act that starts such a run: that of the form's action, of which the first one is the default."""
+    acts = _acts_of(workflow)
+    action = conf.get("action")
+    return next((act for act in acts if act.action and act.action == action), acts[0] if acts else None)
 
 
-def _model_or_all(conf: Mapping[str, Any]) -> str:
-    return EVERY_MODEL if conf.get("model") is None else _model(conf)
-
-
-def _version(conf: Mapping[str, Any], of: str = "model") -> str:
-    return f"{validate_model_name(conf.get(of))}-{parse_version(conf.get('version'))}"
-
-
-def _finding(conf: Mapping[str, Any]) -> str | None:
-    finding = conf.get("finding")
-    if not isinstance(finding, str) or not _FINDING.fullmatch(finding) or ".." in finding:
-        return None
-    return f"{_model(conf)}-close-{finding}"
-
-
-def _one_of(conf: Mapping[str, Any], *actions: str) -> str:
-    """Return the form's action; the first one is its default."""
-    asked = conf.get("action", actions[0])
-    return asked if asked in actions else actions[0]
+def _acts_of(workflow: str) -> list[Act]:
+    return [act for act in ACTS.values() if act.workflow == workflow and act.means == "start_run"]

@@ -13,6 +13,7 @@ from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
 from slipway.cli.unrecorded import runs_waiting
 from slipway.cli.words import in_flight, moment
+from slipway.workflows import MODEL_RELEASE, MODEL_ROLLBACK
 from slipway_core.errors import TransientError
 from slipway_core.operations.run_notes import own_words
 
@@ -111,7 +112,7 @@ def wait_for_release(
     for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
         try:
             document = desk.server.model_or_empty(model, desk.clock.now())
-            run = read_run(desk, "model_release", release_id) if release_id else None
+            run = read_run(desk, MODEL_RELEASE, release_id) if release_id else None
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
             continue
@@ -161,7 +162,7 @@ def wait_for_rollback(
     for _ in looks(desk, deadline, f"the end of the roll back of {model}", f"slipway get {model} -w"):
         try:
             document = desk.server.model_or_empty(model, desk.clock.now())
-            run = read_run(desk, "model_rollback", run_id, asked=asked)
+            run = read_run(desk, MODEL_ROLLBACK, run_id, asked=asked)
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
             continue
@@ -184,7 +185,7 @@ def wait_for_rollback(
                 + (", but no new request is led to the version any more" if is_safe else ""),
                 expected="the run to end well",
                 found=run.note or "no note; its log says more",
-                remedy=f"slipway logs {model} {run_id} --dag model_rollback",
+                remedy=f"slipway logs {model} {run_id} --dag {MODEL_ROLLBACK}",
             )
 
 

@@ -13,6 +13,7 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.triggers.canary import CanaryStepTrigger
+from slipway.workflows import MODEL_RELEASE
 from slipway_core.canary.judge import CanaryJudge
 from slipway_core.canary.log_lines import window_line
 from slipway_core.canary.verdict import Verdict
@@ -143,6 +144,7 @@ class CanaryWatch:
                 watched_s=watched_s,
                 at=datetime.now(UTC),
                 release_id=release_run.release_id,
+                dag_id=MODEL_RELEASE,
                 evidence=release_run.uri(release_run.evidence_prefix),
             )
         )

@@ -28,7 +28,7 @@ from slipway.run_note import tell_release
 from slipway.traffic.canary_end import EndedCanary, end_named_canary
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.rollback import Rollback
-from slipway_core.acts.requests import ADMIT_TASK_ID
+from slipway.workflows import ADMIT_TASK, MODEL_REVALIDATION, MODEL_ROLLBACK
 from slipway_core.admission import require_older, restore_refusal
 from slipway_core.admitted import require_consistent_stable
 from slipway_core.bucket_layout import parse_storage_uri, repository_paths
@@ -50,9 +50,7 @@ from slipway_core.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-DAG_ID = "model_rollback"
 BY = "a person"
-BY_NOBODY = "model_revalidation"
 # Under which key the first task leaves what staging shall try; None: nothing.
 TRIED = "tried"
 _LOCK_POLL = timedelta(seconds=5)
@@ -224,7 +222,7 @@ class NameRollbackOperator(BaseOperator):
         return digest
 
     def _lock(self, context: Context, store: ModelStoreHook, release_run: ReleaseRun, waited: int) -> None:
-        owner = LockOwner(release_run.release_id, release_run.version, DAG_ID)
+        owner = LockOwner(release_run.release_id, release_run.version, MODEL_ROLLBACK)
         holder = model_lock(store, release_run.model, context).acquire(owner)
         if holder == owner:
             return
@@ -247,7 +245,7 @@ class TryRollbackOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the `ReleaseRun` under which staging tries the version."""
-        tried = context["ti"].xcom_pull(task_ids=ADMIT_TASK_ID, key=TRIED)
+        tried = context["ti"].xcom_pull(task_ids=ADMIT_TASK, key=TRIED)
         if tried is None:
             self.log.warning("an emergency: the version is not tried on staging first")
             raise DownstreamTasksSkipped(tasks=[self.first_task_id])
@@ -280,7 +278,7 @@ class RollBackVersionOperator(ReleaseOperator):
             open_record(record, release_run, context)
             return record
 
-        by = BY if triggered_by(context) else BY_NOBODY
+        by = BY if triggered_by(context) else MODEL_REVALIDATION
         observed, version = LiveService(self.parts).observe(), release_run.stable.version
         asks = observed is None or not is_noted_emergency(release_run, observed, context["params"])
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.workflows import MODEL_RELEASE
 from slipway_core.errors import StoreUnavailableError, UserError
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class LockOwner:
 
     release_id: str
     version: int
-    dag_id: str = "model_release"
+    dag_id: str = MODEL_RELEASE
 
     def to_bytes(self) -> bytes:
         """Return the lock's content."""

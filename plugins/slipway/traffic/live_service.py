@@ -13,6 +13,7 @@ from slipway.traffic.drain import CandidateDrain
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.way_back import WayBack
+from slipway.workflows import MODEL_RELEASE
 from slipway_core.errors import SlipwayError
 from slipway_core.operations.notices.of_release import lease_lost_notice
 from slipway_core.rollout.dialects.registry import dialect_named
@@ -111,7 +112,9 @@ class LiveService:
         """Tell people of a canary that its guard has ended, which is seen here, perhaps long after."""
         address = self._parts.address
         now = datetime.now(UTC)
-        self._parts.outbox.tell(lease_lost_notice(address.model, address.version, lease, at=now))
+        self._parts.outbox.tell(
+            lease_lost_notice(address.model, address.version, lease, at=now, dag_id=MODEL_RELEASE)
+        )
 
 
 def drain_of(parts: ReleaseContext, candidate_uri: str) -> CandidateDrain:

@@ -12,6 +12,7 @@ from slipway.release_record.holds import HoldReader
 from slipway.release_record.outbox import Outbox
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
+from slipway.workflows import MODEL_RELEASE
 from slipway_core.errors import ReleaseHeldError, SlipwayError
 from slipway_core.operations.holds import Hold
 from slipway_core.operations.notices.of_release import held_notice
@@ -83,7 +84,15 @@ class RaisePermit:
             return
         now, release_id = datetime.now(UTC), record.release_id
         outbox.tell(
-            held_notice(state.model, state.version, hold, at=now, release_id=release_id, weight=weight)
+            held_notice(
+                state.model,
+                state.version,
+                hold,
+                at=now,
+                release_id=release_id,
+                dag_id=MODEL_RELEASE,
+                weight=weight,
+            )
         )
         try:
             record.append(RaiseHeld(weight=weight, hold=hold.told, until=hold.until))

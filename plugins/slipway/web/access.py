@@ -14,7 +14,7 @@ from airflow.api_fastapi.core_api.security import bearer_scheme, get_user, requi
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials
 
-RELEASE_DAG_ID = "model_release"
+from slipway.workflows import MODEL_RELEASE
 
 
 class StrangerError(Exception):
@@ -53,7 +53,7 @@ def may_read(request: Request, user: SignedIn) -> BaseUser:
     :raises StrangerError: nobody whom Airflow knows.
     :raises NotPermittedError: Airflow does not let this person read the DAG `model_release`.
     """
-    _ask(request, user, None, f"read the DAG {RELEASE_DAG_ID}")
+    _ask(request, user, None, f"read the DAG {MODEL_RELEASE}")
     return user
 
 
@@ -63,7 +63,7 @@ def may_read_audit(request: Request, user: SignedIn) -> BaseUser:
     :raises StrangerError: nobody whom Airflow knows.
     :raises NotPermittedError: Airflow does not let this person read the audit log of the DAG `model_release`.
     """
-    _ask(request, user, DagAccessEntity.AUDIT_LOG, f"read the audit log of the DAG {RELEASE_DAG_ID}")
+    _ask(request, user, DagAccessEntity.AUDIT_LOG, f"read the audit log of the DAG {MODEL_RELEASE}")
     return user
 
 
@@ -72,6 +72,6 @@ Reader = Annotated[BaseUser, Depends(may_read)]
 
 def _ask(request: Request, user: BaseUser, entity: DagAccessEntity | None, told: str) -> None:
     try:
-        requires_access_dag("GET", entity, RELEASE_DAG_ID)(request, user)
+        requires_access_dag("GET", entity, MODEL_RELEASE)(request, user)
     except HTTPException as error:
         raise NotPermittedError(told) from error

@@ -15,21 +15,30 @@ from typing import Any
 from slipway.deployment.settings import problems
 from slipway.failures import UNREADABLE_KEY
 from slipway.read_model.answers import Answers, Patience
+from slipway.workflows import (
+    CANARY_PAUSE,
+    FLEET_WATCH,
+    MODEL_INTAKE,
+    MODEL_RELEASE,
+    MODEL_ROLLBACK,
+    NOTIFICATION_DELIVERY,
+    RELEASE_FREEZE,
+    VERSION_REJECTION,
+)
 from slipway_core.errors import SlipwayError
 
 log = logging.getLogger(__name__)
 
-INTAKE = "model_intake"
 PAUSED: Mapping[str, str] = {
-    "model_release": "no release starts or goes on, and a canary whose step ends meanwhile is taken back as soon as "
+    MODEL_RELEASE: "no release starts or goes on, and a canary whose step ends meanwhile is taken back as soon as "
     "its lease runs out, within about a minute",
-    "model_rollback": "no rollback that somebody asks for begins",
-    INTAKE: "no version that lands starts its release",
-    "notification_delivery": "no notice is sent",
-    "canary_pause": "no canary is paused or resumed",
-    "version_rejection": "no version is rejected",
-    "release_freeze": "nothing is frozen or thawed",
-    "fleet_watch": "no fleet is watched",
+    MODEL_ROLLBACK: "no rollback that somebody asks for begins",
+    MODEL_INTAKE: "no version that lands starts its release",
+    NOTIFICATION_DELIVERY: "no notice is sent",
+    CANARY_PAUSE: "no canary is paused or resumed",
+    VERSION_REJECTION: "no version is rejected",
+    RELEASE_FREEZE: "nothing is frozen or thawed",
+    FLEET_WATCH: "no fleet is watched",
 }
 """What a DAG that is paused in Airflow keeps from happening."""
 _REMEMBERED = timedelta(days=1)
@@ -86,7 +95,7 @@ def _ask(_: str) -> tuple[str, ...]:
         last = session.execute(
             select(XComModel.value, XComModel.timestamp)
             .where(
-                XComModel.dag_id == INTAKE,
+                XComModel.dag_id == MODEL_INTAKE,
                 XComModel.key == UNREADABLE_KEY,
                 XComModel.timestamp > now - _REMEMBERED,
             )

@@ -16,13 +16,13 @@ from sqlalchemy import select
 
 from slipway.dag_header import releases_dir
 from slipway.hooks.connection_fields import extra_of
+from slipway.workflows import REGISTRY_SYNC
 from slipway_core.errors import UserError
 from slipway_core.identifiers import list_models
 from slipway_core.spec.release_file import load_model_spec
 
 log = logging.getLogger(__name__)
 
-SYNC_DAG_ID = "registry_sync"
 MLFLOW_CONN_ID = "mlflow_default"
 SECRET_EXTRA = "webhook_secret"  # noqa: S105 - the name of a field
 
@@ -55,7 +55,7 @@ def start_syncs(registered_model: str, delivery_id: str) -> list[str]:
             continue
         try:
             trigger_dag(
-                SYNC_DAG_ID,
+                REGISTRY_SYNC,
                 run_id=f"{prefix}{delivery_id}",
                 conf={"model": model},
                 triggered_by=DagRunTriggeredByType.REST_API,
@@ -82,7 +82,7 @@ def _models_of(registered_model: str, folder: Path) -> list[str]:
 
 def _waits(prefix: str) -> bool:
     waiting = select(DagRun.run_id).where(
-        DagRun.dag_id == SYNC_DAG_ID,
+        DagRun.dag_id == REGISTRY_SYNC,
         DagRun.state == DagRunState.QUEUED,
         DagRun.run_id.startswith(prefix, autoescape=True),
     )

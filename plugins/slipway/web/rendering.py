@@ -12,6 +12,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from slipway import workflows
 from slipway.web import wording
 from slipway.web.deployment_warnings import deployment_warnings
 from slipway.web.health.parts import health_now
@@ -84,4 +85,5 @@ def environment() -> Environment:
         "utc": wording.utc,
         "iso": wording.iso,
     }
+    made.globals["dags"] = workflows
     return made

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from slipway.airflow_run import person_of_run
 from slipway.read_model.answers import Answers, Known, Patience
+from slipway.workflows import ADMIT_TASK, MODEL_RELEASE, MODEL_ROLLBACK
 from slipway_core.errors import SlipwayError, UserError
 from slipway_core.identifiers import parse_version, validate_model_name
 from slipway_core.read_model.stored import cut
 from slipway_core.read_model.waiting import WaitingRun, waits_for
 
-RELEASE, ROLLBACK = "model_release", "model_rollback"
-FIRST_TASK = "admit"
 _RUNS_READ = 300
 _PATIENCE = Patience(fresh_s=2.0, old_s=10.0, limit_s=2.0)
 
@@ -32,7 +31,7 @@ def read_waiting() -> tuple[WaitingRun, ...]:
     under_way = (DagRunState.QUEUED, DagRunState.RUNNING)
     wanted = (
         select(DagRun)
-        .where(DagRun.dag_id.in_((RELEASE, ROLLBACK)), DagRun.state.in_(under_way))
+        .where(DagRun.dag_id.in_((MODEL_RELEASE, MODEL_ROLLBACK)), DagRun.state.in_(under_way))
         .order_by(DagRun.id)
         .limit(_RUNS_READ)
     )
@@ -42,15 +41,17 @@ def read_waiting() -> tuple[WaitingRun, ...]:
             return ()
         paused = dict(
             session.execute(
-                select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_((RELEASE, ROLLBACK)))
+                select(DagModel.dag_id, DagModel.is_paused).where(
+                    DagModel.dag_id.in_((MODEL_RELEASE, MODEL_ROLLBACK))
+                )
             ).all()
         )
         states = {
             (dag_id, run_id): str(state or "")
             for dag_id, run_id, state in session.execute(
                 select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.state).where(
-                    TaskInstance.task_id == FIRST_TASK,
-                    TaskInstance.dag_id.in_((RELEASE, ROLLBACK)),
+                    TaskInstance.task_id == ADMIT_TASK,
+                    TaskInstance.dag_id.in_((MODEL_RELEASE, MODEL_ROLLBACK)),
                     TaskInstance.run_id.in_([run.run_id for run in runs]),
                 )
             )
@@ -79,7 +80,7 @@ def _shown(run: object, admit_state: str, *, is_paused: bool) -> WaitingRun | No
         model=model,
         version=version,
         run_id=cut(run.run_id),
-        is_rollback=run.dag_id == ROLLBACK,
+        is_rollback=run.dag_id == MODEL_ROLLBACK,
         since=run.queued_at or run.run_after,
         triggered_by=cut(person_of_run(run.triggering_user_name, run.run_type) or ""),
         told=waits_for(str(run.state), admit_state, str(run.note or ""), is_paused=is_paused),

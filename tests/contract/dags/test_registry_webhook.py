@@ -25,7 +25,7 @@ from fastapi import FastAPI
 from sqlalchemy import delete, select, update
 
 import slipway_plugin
-from slipway.web.prompt import SYNC_DAG_ID
+from slipway.workflows import REGISTRY_SYNC
 from slipway_sandbox.host.ports import LOOPBACK, free_port
 from slipway_sandbox.host.settings import PROJECT_ROOT
 from slipway_sandbox.services.airflow import database_template
@@ -63,7 +63,7 @@ def airflow_url(releases_dir: Path) -> Iterator[str]:
         path = PROJECT_ROOT / "dags" / "registry_sync.py"
         bag = DagBag(path, bundle_path=path.parent, bundle_name=BUNDLE)
         assert not bag.import_errors
-        assert bag.dags[SYNC_DAG_ID].timetable.expression == "*/5 * * * *"  # type: ignore[attr-defined]
+        assert bag.dags[REGISTRY_SYNC].timetable.expression == "*/5 * * * *"  # type: ignore[attr-defined]
         with create_session() as session:
             session.add(DagBundleModel(name=BUNDLE))
             session.flush()

@@ -24,6 +24,7 @@ LIGHT = {
     "slipway.web",
     "slipway.web.run_requests",
     "slipway.web.run_requests.middleware",
+    "slipway.workflows",
 }
 
 

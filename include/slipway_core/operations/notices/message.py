@@ -62,7 +62,6 @@ _MEANINGS: dict[NoticeEvent, str] = {
     "drift_found": "Nothing was changed by that.",
 }
 # Of a rollback by hand, whose version is the one that is live and was to be left.
-_BY_HAND = "model_rollback"
 _TITLES_BY_HAND: dict[NoticeEvent, str] = {
     "refused": "{{ what }}: the rollback was refused",
     "failed": "{{ what }}: the rollback has failed",
@@ -113,15 +112,18 @@ def harmless(value: object) -> str:
     return shortened(_MARKDOWN_LINK.sub(r"] \1", plain), _VALUE_LIMIT)
 
 
-def message_of(notice: Notice, links: Mapping[str, str] | None = None) -> Message:
+def message_of(
+    notice: Notice, links: Mapping[str, str] | None = None, *, is_rollback_by_hand: bool = False
+) -> Message:
     """Return the message of a notice.
 
     :param links: addresses by what they lead to, such as `run`; each is percent-encoded already.
+    :param is_rollback_by_hand: the run that it is about takes users back, and releases nothing.
     """
     what = notice.model if notice.version is None else f"{notice.model} version {notice.version}"
     links = {name: _Address(url) for name, url in (links or {}).items()}
     title, meaning = _TITLES[notice.event], _MEANINGS[notice.event]
-    if notice.dag_id == _BY_HAND and notice.event in _TITLES_BY_HAND:
+    if is_rollback_by_hand and notice.event in _TITLES_BY_HAND:
         title, meaning = _TITLES_BY_HAND[notice.event], _MEANING_BY_HAND
     values = {"notice": notice, "what": what, "meaning": meaning, "links": links}
     title = shortened(_rendered(title, **values), TITLE_LIMIT)

@@ -26,7 +26,6 @@ from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.rollout.plan import CanaryPlan
 from slipway_core.written_numbers import number
 
-RELEASE_DAG_ID = "model_release"
 GUARD = "guard"
 """As the guard names itself in a lease that it ends."""
 
@@ -83,11 +82,12 @@ def outcome_notice(
 
 
 def started_notice(
-    release_id: str, spec: ReleaseSpec, version: int, started: ReleaseStarted, *, at: datetime
+    release_id: str, spec: ReleaseSpec, version: int, started: ReleaseStarted, *, at: datetime, dag_id: str
 ) -> Notice:
     """Return the notice of a release that begins.
 
     :param started: the event that its record gets.
+    :param dag_id: the DAG whose run it is.
     """
     facts = []
     if started.triggered_by:
@@ -104,7 +104,7 @@ def started_notice(
         reason=started.reason or "",
         facts=tuple(facts),
         release_id=release_id,
-        dag_id=RELEASE_DAG_ID,
+        dag_id=dag_id,
     )
 
 
@@ -134,7 +134,14 @@ def approval_notice(
 
 
 def held_notice(
-    model: str, version: int, hold: Hold, *, at: datetime, release_id: str, weight: int | None = None
+    model: str,
+    version: int,
+    hold: Hold,
+    *,
+    at: datetime,
+    release_id: str,
+    dag_id: str,
+    weight: int | None = None,
 ) -> Notice | None:
     """Return the notice that a freeze or a closed window holds a start, or the raise to `weight`.
 
@@ -154,7 +161,7 @@ def held_notice(
         reason=hold.told,
         facts=tuple(facts),
         release_id=release_id,
-        dag_id=RELEASE_DAG_ID,
+        dag_id=dag_id,
         about=f"{what}: {hold.told}",
     )
 
@@ -167,6 +174,7 @@ def inconclusive_notice(
     watched_s: float,
     at: datetime,
     release_id: str,
+    dag_id: str,
     evidence: str,
 ) -> Notice:
     """Return the notice of a step whose verdict does not come."""
@@ -179,13 +187,13 @@ def inconclusive_notice(
         reason=verdict.reason,
         facts=(Fact(name="watched", value=duration(watched_s)), *verdict_facts(verdict)),
         release_id=release_id,
-        dag_id=RELEASE_DAG_ID,
+        dag_id=dag_id,
         evidence=evidence,
         about=f"weight {weight}",
     )
 
 
-def lease_lost_notice(model: str, version: int, lease: Lease, *, at: datetime) -> Notice | None:
+def lease_lost_notice(model: str, version: int, lease: Lease, *, at: datetime, dag_id: str) -> Notice | None:
     """Return the notice of a canary that its guard has ended; None where the guard has not.
 
     :param version: the candidate, where the lease does not tell it.
@@ -205,7 +213,7 @@ def lease_lost_notice(model: str, version: int, lease: Lease, *, at: datetime) -
         reason=lease.ended_reason,
         facts=(Fact(name="ended by", value="the guard"), *ended),
         release_id=lease.release_id,
-        dag_id=RELEASE_DAG_ID,
+        dag_id=dag_id,
     )
 
 

@@ -12,14 +12,9 @@ from slipway.cli.failures import CommandError
 from slipway.cli.near_names import did_you_mean
 from slipway.cli.output import Format
 from slipway.cli.plain import plain
+from slipway.workflows import DAG_IDS, MODEL_RELEASE, MODEL_ROLLBACK
 from slipway_airflow_api.errors import NotThereError
 
-WORKFLOWS = (
-    *("canary_pause", "finding_close", "fleet_release", "fleet_watch", "model_benchmark", "model_intake"),
-    *("model_release", "scheduled_measurements"),
-    *("model_revalidation", "model_rollback", "model_tuning", "notification_delivery", "registry_sync"),
-    *("release_freeze", "repository_gc", "version_pin", "version_rejection"),
-)
 _SILENT = ("skipped", "removed", "upstream_failed")
 _TASKS_MOST = 100
 
@@ -33,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
         examples=(
             "slipway logs digits",
             "slipway logs digits 3 --task rollout.shift_traffic",
-            "slipway logs digits digits-rollback --dag model_rollback",
+            f"slipway logs digits digits-rollback --dag {MODEL_ROLLBACK}",
         ),
     )(logs)
 
@@ -46,7 +41,7 @@ def logs(
         typer.Argument(metavar="[VERSION|RUN]", help="A version, or a run's id; else the newest release."),
     ] = "",
     task: Annotated[str, typer.Option("--task", help="Of this task alone, such as staging.validate.")] = "",
-    dag: Annotated[str, typer.Option("--dag", help="The workflow that the run is of.")] = "model_release",
+    dag: Annotated[str, typer.Option("--dag", help="The workflow that the run is of.")] = MODEL_RELEASE,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Print the logs of a release's tasks, in the order in which they began."""
@@ -83,7 +78,7 @@ def logs(
 
 
 def _near_workflow(dag: str) -> str:
-    return "" if dag in WORKFLOWS else did_you_mean(dag, WORKFLOWS)
+    return "" if dag in DAG_IDS else did_you_mean(dag, DAG_IDS)
 
 
 def _near_task(task: str, known: Any) -> str:

@@ -24,6 +24,7 @@ from slipway.release_run import ReleaseRun
 from slipway.run_note import tell_release
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
+from slipway.workflows import MODEL_RELEASE, REPOSITORY_GC
 from slipway_core.admission import decide_admission
 from slipway_core.errors import ReleaseInProgressError, ReleaseNotNowError
 from slipway_core.identifiers import parse_version
@@ -37,9 +38,6 @@ from slipway_core.spec.run_overrides import RELEASE_PARAMETERS, require_known
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-RETENTION_DAG_ID = "repository_gc"
-
 
 class AdmitReleaseOperator(BaseOperator):
     """Checks what was asked for, takes the model's lock and opens the record.
@@ -123,8 +121,8 @@ class AdmitReleaseOperator(BaseOperator):
         if hold is None:
             return
         if hold.told != told:
-            now, release_id = datetime.now(UTC), context["run_id"]
-            notice = held_notice(spec.model, version, hold, at=now, release_id=release_id)
+            now, run_id, dag_id = datetime.now(UTC), context["run_id"], MODEL_RELEASE
+            notice = held_notice(spec.model, version, hold, at=now, release_id=run_id, dag_id=dag_id)
             make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
         what = f"the release of version {version} of {spec.model!r}"
         error = hold.error(what, refuse=spec.rollout.on_hold == "refuse")
@@ -139,7 +137,7 @@ class AdmitReleaseOperator(BaseOperator):
         self, spec: ReleaseSpec, version: int, holder: LockOwner, context: Context
     ) -> dict[str, Any]:
         """Another run holds the model's lock: the release file says what then. Retention holds it for moments only."""
-        if spec.rollout.on_concurrent_release == "queue" or holder.dag_id == RETENTION_DAG_ID:
+        if spec.rollout.on_concurrent_release == "queue" or holder.dag_id == REPOSITORY_GC:
             waits = f"waits for release {holder.release_id} (version {holder.version})"
             self.log.info(waits)
             tell_release(context, spec.model, version, waits)
@@ -186,7 +184,8 @@ class AdmitReleaseOperator(BaseOperator):
                 landed_at=landed_at,
                 admitted=release_run.admitted,
             )
-            told = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
+            now = datetime.now(UTC)
+            told = started_notice(release_id, spec, version, started, at=now, dag_id=MODEL_RELEASE)
             make_outbox(self.bucket, spec, self.aws_conn_id).tell(told)
             record.append(started)
             tell_release(context, spec.model, version, started_text(started.triggered_by, started.reason))

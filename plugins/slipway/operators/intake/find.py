@@ -15,6 +15,7 @@ from slipway.failures import SET_ASIDE_KEY, UNREADABLE_KEY, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.intake_sweep import Look, ModelLook, look_at_models
 from slipway.release_record.history import LIST_PAGES
+from slipway.workflows import MODEL_RELEASE
 from slipway_core.errors import UserError
 from slipway_core.identifiers import list_models, validate_model_name
 from slipway_core.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
@@ -58,7 +59,7 @@ class FindNewVersionsOperator(BaseOperator):
         *,
         bucket: str,
         aws_conn_id: str = "aws_default",
-        release_dag_id: str = "model_release",
+        release_dag_id: str = MODEL_RELEASE,
         limit_s: float = 180.0,
         releases_dir: str = "",
         **kwargs: Any,

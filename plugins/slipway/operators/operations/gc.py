@@ -21,6 +21,7 @@ from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import Removed, delete_version
 from slipway.release_context import make_store
 from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway.workflows import REPOSITORY_GC
 from slipway_core.errors import ReleaseInProgressError, SlipwayError, UserError
 from slipway_core.identifiers import list_models
 from slipway_core.operations.audit import AuditEntry, GcApproval, require_approved
@@ -46,7 +47,6 @@ from slipway_core.spec.run_overrides import GC_PARAMETERS, require_known
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-DAG_ID = RETENTION_DAG_ID
 ANSWER_LIMIT_S = 20.0
 """How long the object store may take for an answer; it is asked twice."""
 
@@ -206,10 +206,10 @@ class DeleteVersionsOperator(GcOperator):
         last_look: Callable[[int], VersionPlan],
         approval: GcApproval,
     ) -> VersionResult:
-        owner = LockOwner(context["run_id"], one.version, DAG_ID)
+        owner = LockOwner(context["run_id"], one.version, REPOSITORY_GC)
         lock = model_lock(self.store, self.model, context)
         holder = lock.acquire(owner)
-        if (holder.release_id, holder.dag_id) != (owner.release_id, DAG_ID):
+        if (holder.release_id, holder.dag_id) != (owner.release_id, REPOSITORY_GC):
             why = f"the run {holder.release_id} holds the model's lock; the next run looks again"
             return VersionResult(version=one.version, outcome="kept", why=why)
         try:

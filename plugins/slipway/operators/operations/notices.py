@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.page_addresses import model_page, release_page
+from slipway.workflows import MODEL_ROLLBACK
 from slipway_core.errors import UserError
 from slipway_core.operations.layout import (
     OUTBOX_PREFIX,
@@ -108,7 +109,11 @@ def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
     from slipway.notifiers.delivery import Parcel
     from slipway_core.operations.notices.message import message_of
 
-    message = message_of(entry.notice, _links(entry.notice, bucket))
+    message = message_of(
+        entry.notice,
+        _links(entry.notice, bucket),
+        is_rollback_by_hand=entry.notice.dag_id == MODEL_ROLLBACK,
+    )
     return [Parcel(key, to, message) for to in entry.to]
 
 

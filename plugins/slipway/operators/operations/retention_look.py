@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.admission.admit import RETENTION_DAG_ID
 from slipway.registry.deletion import what_goes
 from slipway.release_context import make_service
 from slipway.release_record.lock import ReleaseLock
 from slipway.release_record.record_reader import RecordReader
+from slipway.workflows import REPOSITORY_GC
 from slipway_core.bucket_layout import MANIFEST_FILE, repository_paths
 from slipway_core.errors import UserError
 from slipway_core.operations.layout import pin_prefix
@@ -125,7 +125,7 @@ class RetentionLook:
     def _locked(self) -> Mapping[int, list[str]]:
         holder = ReleaseLock(self._store, self._model, lambda _: True).holder()
         # Retention's own hold, also one that a run which died has left, is of a version that goes.
-        if holder is None or holder.dag_id == RETENTION_DAG_ID:
+        if holder is None or holder.dag_id == REPOSITORY_GC:
             return {}
         return {holder.version: [f"the run {holder.release_id} holds the model's lock"]}
 

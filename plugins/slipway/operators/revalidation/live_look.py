@@ -10,10 +10,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from slipway.airflow_run import model_lock
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.admission.admit import RETENTION_DAG_ID
 from slipway.release_context import make_service
 from slipway.release_record.record_reader import RecordReader
 from slipway.traffic.reconciler import observe_service
+from slipway.workflows import REPOSITORY_GC
 from slipway_core.bucket_layout import parse_storage_uri, repository_paths
 from slipway_core.errors import ClusterUnavailableError, ForeignChangeError
 from slipway_core.operations.live_history import LiveHistory, live_history
@@ -113,7 +113,7 @@ class LiveLook:
         """
         holder = self._lock.running_holder()
         # A run is not in its own way; retention holds the lock for moments, and of versions that nobody names.
-        if holder is not None and holder.release_id != self._run_id and holder.dag_id != RETENTION_DAG_ID:
+        if holder is not None and holder.release_id != self._run_id and holder.dag_id != REPOSITORY_GC:
             why = f"{holder.dag_id} is under way: run {holder.release_id}, version {holder.version}"
             return Live("in_flight", why)
         observed = observe_service(self._service, behind=True)

@@ -16,6 +16,7 @@ from slipway.fleet.release import settle_fleet
 from slipway.fleet.status import parity_now
 from slipway.hooks.triton_client.caller import run
 from slipway.operators.triton.fleet_release import FleetOperator, is_under_way, state_of
+from slipway.workflows import FLEET_RELEASE
 from slipway_core.errors import ReleaseInProgressError, ServerUnavailableError
 from slipway_core.fleet.document import RunNote
 from slipway_core.fleet.fleet_file import list_fleets
@@ -57,7 +58,7 @@ class WatchFleetOperator(FleetOperator):
     template_fields: Sequence[str] = ("bucket", "fleet")
     operator_extra_links: Collection[BaseOperatorLink] = ()  # it is about no version
 
-    def __init__(self, *, release_dag_id: str = "fleet_release", **kwargs: Any) -> None:
+    def __init__(self, *, release_dag_id: str = FLEET_RELEASE, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.release_dag_id = release_dag_id
 
@@ -133,7 +134,7 @@ class WatchFleetOperator(FleetOperator):
                 expected="one version, configuration and manifest on all, and nothing else loaded",
                 found="; ".join(news),
                 remedy="see to the servers that are named, and release the fleet's version again by the DAG "
-                "fleet_release",
+                f"{FLEET_RELEASE}",
             )
         if found:
             since = min(one.at for one in kept.told.values())

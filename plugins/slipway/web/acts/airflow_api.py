@@ -73,6 +73,10 @@ class AirflowApi:
         """
         return await self._ask("PATCH", path, body=body)
 
+    def status_of(self, error: SlipwayError) -> int:
+        """Return the status of the answer that an error stands for; 0: it stands for none of Airflow's."""
+        return error.status if isinstance(error, AirflowRefusedError) else 0
+
     async def _ask(
         self,
         method: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -11,8 +11,9 @@ from fastapi import Request
 from slipway.web.acts.airflow_api import AirflowApi
 from slipway.web.acts.cross_site import make_token
 from slipway.web.acts.rights import may
-from slipway_core.acts.availability import Available, Refused, Situation, availability
-from slipway_core.acts.table import ACTS, Act, ActName
+from slipway_core.acts.act import Act
+from slipway_core.acts.availability import availability
+from slipway_core.acts.situation import Available, Refused, Situation
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Button:
 def button(
     request: Request,
     user: BaseUser,
-    name: ActName,
+    act: Act,
     situation: Situation,
     *,
     hidden: Mapping[str, str] | None = None,
@@ -61,17 +62,16 @@ def button(
     :param label: what the button says; "": the act's title.
     :param dag_id: of an answer, the workflow that asks.
     """
-    act = ACTS[name]
-    if not may(request, user, name, dag_id):
+    if not may(request, user, act, dag_id):
         return None
-    offer = availability(name, situation)
+    offer = availability(act.name, situation)
     refused = offer if isinstance(offer, Refused) else None
     fields = {"model": situation.model} if "model" in act.fields else {}
     if "version" in act.fields and situation.version is not None:
         fields["version"] = str(situation.version)
     return Button(
         act,
-        f"act-{name}" + ("" if situation.version is None else f"-{situation.version}"),
+        f"act-{act.name}" + ("" if situation.version is None else f"-{situation.version}"),
         offer.told or act.told if isinstance(offer, Available) else act.told,
         make_token(AirflowApi(request).secret, str(user.get_id())),
         label or act.title,
@@ -83,11 +83,11 @@ def button(
 def buttons(
     request: Request,
     user: BaseUser,
-    names: Sequence[ActName],
+    acts: Iterable[Act],
     situation: Situation,
     *,
     hidden: Mapping[str, str] | None = None,
 ) -> tuple[Button, ...]:
     """Return the buttons of several acts, without those that this person may not use."""
-    made = (button(request, user, name, situation, hidden=hidden) for name in names)
+    made = (button(request, user, act, situation, hidden=hidden) for act in acts)
     return tuple(one for one in made if one is not None)

@@ -7,15 +7,8 @@ from typing import Any
 
 from slipway.airflow_run import person_of_run
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
+from slipway.workflows import WORKFLOWS, workflow_of
 
-_TOLD_BY = {
-    "canary_pause": "pause",
-    "version_rejection": "write",
-    "release_freeze": "write",
-    "version_pin": "pin",
-    "finding_close": "close",
-}
-"""The task whose result is a sentence, of the workflows that have one."""
 _TEXT_LIMIT = 2000
 
 
@@ -67,12 +60,19 @@ async def outcome_of(api: AirflowApi, dag_id: str, run_id: str) -> ActOutcome:
 
 async def _result(api: AirflowApi, dag_id: str, run_id: str) -> str:
     """Return the sentence that the run's task has returned; "" where there is none, or who asks may not read it."""
-    task = _TOLD_BY.get(dag_id)
-    if task is None:
+    workflow = WORKFLOWS.get(workflow_of(dag_id))
+    if workflow is None or not workflow.result_task:
         return ""
     try:
         found = await api.get(
-            "dags", dag_id, "dagRuns", run_id, "taskInstances", task, "xcomEntries", "return_value"
+            "dags",
+            dag_id,
+            "dagRuns",
+            run_id,
+            "taskInstances",
+            workflow.result_task,
+            "xcomEntries",
+            "return_value",
         )
     except AirflowRefusedError:
         return ""

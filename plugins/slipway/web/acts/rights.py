@@ -9,7 +9,8 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import HTTPException, Request
 
-from slipway_core.acts.table import ACTS, ActName, Means
+from slipway.workflows import dag_id_of
+from slipway_core.acts.act import Act, Means
 
 _ASKED: dict[Means, tuple[Literal["POST", "PUT"], DagAccessEntity]] = {
     "start_run": ("POST", DagAccessEntity.RUN),
@@ -18,15 +19,14 @@ _ASKED: dict[Means, tuple[Literal["POST", "PUT"], DagAccessEntity]] = {
 }
 
 
-def may(request: Request, user: BaseUser, name: ActName, dag_id: str = "") -> bool:
+def may(request: Request, user: BaseUser, act: Act, dag_id: str = "") -> bool:
     """Return whether Airflow lets this person do it.
 
     :param dag_id: of an answer, the workflow that asks.
     """
-    act = ACTS[name]
     method, entity = _ASKED[act.means]
     try:
-        requires_access_dag(method, entity, act.dag_id or dag_id)(request, user)
+        requires_access_dag(method, entity, dag_id_of(act.workflow) or dag_id)(request, user)
     except HTTPException:
         return False
     return True

@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from slipway.acts.carry_out import Done, OtherRunError, RunOverError, carry_out
 from slipway.web.access import SignedIn
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
-from slipway.web.acts.carry_out import Done, carry_out
 from slipway.web.acts.cross_site import CrossSiteError, require_same_site, require_token
 from slipway.web.acts.forms import OversizedError, asked_of, read_fields
 from slipway.web.acts.outcome import outcome_of
@@ -23,7 +23,7 @@ from slipway.web.landed import landed_versions
 from slipway.web.rendering import render
 from slipway.web.sources import sources
 from slipway_core.acts.requests import request_of
-from slipway_core.acts.table import ACT_NAMES
+from slipway_core.acts.table import ACTS
 from slipway_core.errors import SlipwayError, TransientError, UserError
 from slipway_core.identifiers import validate_model_name
 from slipway_core.read_model.landed import require_landed
@@ -44,7 +44,8 @@ Api = Annotated[AirflowApi, Depends(airflow_api)]
 @router.post("/acts/{name}")
 async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response:
     """Carry out one act, as the person who is signed in."""
-    if name not in ACT_NAMES:
+    wanted = ACTS.get(name)
+    if wanted is None:
         return problem(request, 404, "There is no such act.")
     try:
         require_same_site(request, conf.get("api", "base_url", fallback=""))
@@ -52,10 +53,10 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
             fields = await read_fields(request)
         nonce = require_token(api.secret, str(user.get_id()), fields.pop(TOKEN_FIELD, ""))
         asked = asked_of(fields)
-        wanted = request_of(name, asked)
-        if name == "release" and asked.model and asked.version:
+        request_to_airflow = request_of(name, asked)
+        if wanted.offered == "landed" and asked.model and asked.version:
             await run_in_threadpool(_require_landed, asked.model, asked.version)
-        done = await carry_out(api, name, wanted, model=asked.model, nonce=nonce)
+        done = await carry_out(api, wanted, request_to_airflow, model=asked.model, nonce=nonce)
     except CrossSiteError as error:
         return problem(request, 403, str(error))
     except OversizedError:
@@ -64,6 +65,8 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
         return problem(request, 408, "The form came too slowly.", "Try again.")
     except AirflowRefusedError as error:
         return problem(request, _status(error), _told(error), _remedy(error))
+    except (OtherRunError, RunOverError) as error:
+        return problem(request, 404 if isinstance(error, OtherRunError) else 409, f"{error.what}.")
     except UserError as error:
         remedy = f"Expected: {error.expected}." if error.expected else ""
         return problem(request, 422, f"{error.in_short()}.", " ".join(filter(None, (remedy, error.remedy))))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import Request
 
 from slipway.web.acts.buttons import Button, button
-from slipway_core.acts.availability import Available, Situation, availability
-from slipway_core.acts.table import ACTS, ActName
+from slipway_core.acts.act import Act
+from slipway_core.acts.availability import availability
+from slipway_core.acts.measuring import CLOSE_FINDING
+from slipway_core.acts.situation import Available, Situation
+from slipway_core.acts.table import ACTS
 from slipway_core.read_model.documents import FreezeLine, ModelDocument, VersionLine
 
 CHOICES = 50
@@ -27,15 +30,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class ModelAct:
-    """A button, the versions that its form offers, and what else it asks for.
+    """A button, and the versions that its form offers.
 
-    :param lists_landed: the form asks for what has landed when it opens: a page costs no listing of the bucket.
+    What has landed is asked for when the form opens: a page costs no listing of the bucket.
     """
 
     button: Button
     choices: tuple[Choice, ...] = ()
-    asks_until: bool = False
-    lists_landed: bool = False
 
 
 def model_acts(
@@ -48,16 +49,28 @@ def model_acts(
     own = [one for one in document.freezes if one in freezes]
     now = Situation(document, person=str(user.get_name()), freezes=own, old=old)
 
-    def act(name: ActName, choices: tuple[Choice, ...] = (), **asked: bool) -> ModelAct | None:
-        made = button(request, user, name, now, label=f"{ACTS[name].title}…")
-        return None if made is None else ModelAct(made, choices, **asked)
+    offered = [act for act in ACTS.values() if "model" in act.places]
+    made = (_model_act(request, user, act, now) for act in offered)
+    return [one for one in made if one is not None]
 
-    acts = [act("release", lists_landed=True), act("rollback", _to_go_back_to(now))]
-    for name, choices in _about_versions(document):
-        acts += [act(name, choices)] if choices else []
-    acts += [act("freeze", asks_until=True)]
-    acts += [act("thaw")] if own else []
-    return [one for one in acts if one is not None]
+
+def _model_act(request: Request, user: BaseUser, act: Act, now: Situation) -> ModelAct | None:
+    """Return an act with what its form offers; None where it makes sense for nothing, or this person may not do it.
+
+    By what may be old nothing is left out: then the button says why it cannot be used.
+    """
+    choices: tuple[Choice, ...] = ()
+    if act.offered == "older":
+        choices = _to_go_back_to(act, now)
+    elif "version" not in act.required:
+        if not isinstance(act.possible(now), Available):
+            return None
+    elif act.offered == "fitting":
+        choices = _fitting(act, now)
+        if not choices:
+            return None
+    made = button(request, user, act, now, label=f"{act.title}…")
+    return None if made is None else ModelAct(made, choices)
 
 
 def closing_buttons(
@@ -67,7 +80,7 @@ def closing_buttons(
     findings = [one.name for one in document.findings]
     now = Situation(document, person=str(user.get_name()), findings=findings, old=old)
     made = {
-        one.name: button(request, user, "close_finding", now, hidden={"finding": one.name})
+        one.name: button(request, user, CLOSE_FINDING, now, hidden={"finding": one.name})
         for one in document.findings
     }
     return {
@@ -77,22 +90,16 @@ def closing_buttons(
     }
 
 
-def _about_versions(document: ModelDocument) -> tuple[tuple[ActName, tuple[Choice, ...]], ...]:
-    """Return the acts about one version of several, each with those that it makes sense for."""
-
-    def those(fits: Callable[[VersionLine], bool]) -> tuple[Choice, ...]:
-        chosen = [line for line in document.versions if fits(line)][:CHOICES]
-        return tuple(Choice(line.version, _stands(line, document)) for line in chosen)
-
-    return (
-        ("reject", those(lambda line: line.rejection is None)),
-        ("unreject", those(lambda line: line.rejection is not None)),
-        ("pin", those(lambda line: not line.pinned and not line.files_gone)),
-        ("unpin", those(lambda line: line.pinned)),
-    )
+def _fitting(act: Act, now: Situation) -> tuple[Choice, ...]:
+    """Return the versions for which an act makes sense."""
+    document = now.document
+    there = [
+        line for line in document.versions if isinstance(act.possible(now.about(line.version)), Available)
+    ]
+    return tuple(Choice(line.version, _stands(line, document)) for line in there[:CHOICES])
 
 
-def _to_go_back_to(now: Situation) -> tuple[Choice, ...]:
+def _to_go_back_to(act: Act, now: Situation) -> tuple[Choice, ...]:
     """Return the older versions that users can be led back to, the one that was live before first."""
     document, live = now.document, now.document.live_version
     there = [
@@ -100,7 +107,7 @@ def _to_go_back_to(now: Situation) -> tuple[Choice, ...]:
         for line in document.versions
         if live is not None
         and line.version < live
-        and isinstance(availability("rollback", now.about(line.version)), Available)
+        and isinstance(availability(act.name, now.about(line.version)), Available)
     ]
     there.sort(key=lambda version: (version != document.previous_version, -version))
     return tuple(

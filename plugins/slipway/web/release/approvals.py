@@ -26,8 +26,10 @@ from slipway.web.release.evidence import EvidenceLink, evidence_links
 from slipway.web.release.questions import OpenQuestion, open_questions, question_shown, run_of
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
-from slipway_core.acts.availability import Refused
-from slipway_core.acts.table import ACTS, ActName
+from slipway.workflows import REPOSITORY_GC
+from slipway_core.acts.act import APPROVE, Act
+from slipway_core.acts.situation import Refused
+from slipway_core.acts.table import ACTS
 from slipway_core.errors import SlipwayError
 
 router = APIRouter()
@@ -96,7 +98,8 @@ async def _questions(sources: Sources, api: AirflowApi) -> list[OpenQuestion]:
 
 def _entry(request: Request, sources: Sources, user: BaseUser, number: int, one: OpenQuestion) -> InboxEntry:
     why_not = one.refusal(str(user.get_name()))
-    made = [_button(request, user, name, number, one, why_not) for name in ("approve", "decline")]
+    answers = [act for act in ACTS.values() if act.means == "answer"]
+    made = [_button(request, user, act, number, one, why_not) for act in answers]
     return InboxEntry(
         f"question-{number}",
         one,
@@ -124,24 +127,21 @@ def _changes(sources: Sources, one: OpenQuestion) -> Changes | None:
 
 
 def _button(
-    request: Request, user: BaseUser, name: str, number: int, one: OpenQuestion, why_not: str
+    request: Request, user: BaseUser, act: Act, number: int, one: OpenQuestion, why_not: str
 ) -> Button | None:
-    act: ActName = "approve" if name == "approve" else "decline"
-    asked = one.question
+    asked, is_yes = one.question, act.answer == APPROVE
     if not may(request, user, act, asked.dag_id):
         return None
-    refused = (
-        Refused(why_not, f"slipway approve {one.model}".strip()) if why_not and act == "approve" else None
-    )
-    told = ACTS[act].told
-    if act == "decline" and asked.dag_id == "repository_gc":
+    refused = Refused(why_not, f"slipway approve {one.model}".strip()) if why_not and is_yes else None
+    told = act.told
+    if not is_yes and asked.dag_id == REPOSITORY_GC:
         told = "Refuses the plan, under your name: nothing is deleted."
     return Button(
-        ACTS[act],
-        f"act-{act}-{number}",
+        act,
+        f"act-{act.name}-{number}",
         told,
         make_token(AirflowApi(request).secret, str(user.get_id())),
-        ACTS[act].title,
+        act.title,
         refused,
         {
             "question_dag": asked.dag_id,

@@ -9,6 +9,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from slipway.acts.questions import question_of
 from slipway.web.access import SignedIn
 from slipway.web.acts.buttons import Button, button, buttons
 from slipway.web.comparison.changes import Changes
@@ -18,17 +19,17 @@ from slipway.web.release.shown import ReleasePage, follow, release_page
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
 from slipway.web.unrecorded import unrecorded
-from slipway_core.acts.availability import has_users
-from slipway_core.acts.questions import question_of
-from slipway_core.acts.table import ActName
+from slipway.workflows import MODEL_RELEASE
+from slipway_core.acts.act import Act, Place
+from slipway_core.acts.releasing import RELEASE
+from slipway_core.acts.situation import has_users
+from slipway_core.acts.table import ACTS
+from slipway_core.acts.taking_back import ROLLBACK
 from slipway_core.errors import InputMissingError, UnknownModelError
 from slipway_core.identifiers import parse_version, validate_model_name
 from slipway_core.read_model.documents import OpenRelease
 
 router = APIRouter()
-
-_WHILE_OPEN: tuple[ActName, ...] = ("pause", "resume", "rollback", "abort")
-_AFTERWARDS: tuple[ActName, ...] = ("reject", "unreject", "pin", "unpin")
 
 
 @router.get("/models/{model}/versions/{version}")
@@ -115,39 +116,43 @@ def _buttons(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Butto
             "question_index": str(question.map_index),
         }
     )
-    dag_id = "model_release" if question is None else question.dag_id
-    answers: tuple[ActName, ...] = ("approve", "decline")
-    answering = [button(request, user, name, now, hidden=asked, dag_id=dag_id) for name in answers]
+    dag_id = MODEL_RELEASE if question is None else question.dag_id
+    answers = [act for act in _offered("open_release") if act.means == "answer"]
+    answering = [button(request, user, act, now, hidden=asked, dag_id=dag_id) for act in answers]
     # Without a version: off the canary, to whatever has the other users.
     steering = buttons(request, user, _steering(followed.open), now.about(None), hidden=about)
     made = [*answering, *steering] if question is not None else [*steering, *answering]
     return tuple(one for one in made if one is not None)
 
 
-def _steering(release: OpenRelease) -> tuple[ActName, ...]:
+def _offered(place: Place) -> list[Act]:
+    return [act for act in ACTS.values() if place in act.places]
+
+
+def _steering(release: OpenRelease) -> list[Act]:
     """Return the acts on a release under way: one without users is aborted, since a roll back would lead users off what
     is live.
     """
-    return tuple(name for name in _WHILE_OPEN if name != "rollback" or has_users(release))
+    acts = [act for act in _offered("open_release") if act.means != "answer"]
+    return [act for act in acts if act is not ROLLBACK or has_users(release)]
 
 
 def _buttons_afterwards(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Button, ...]:
     now, line, live = page.situation(str(user.get_name())), page.line, page.followed.document.live_version
     made: list[Button | None] = []
     if line.version == live:
-        made.append(button(request, user, "rollback", now.about(None)))
+        made.append(button(request, user, ROLLBACK, now.about(None)))
     elif line.standing == "promoted":
         label = f"Roll back to {line.version}"
-        made.append(
-            button(request, user, "rollback", now, hidden={"version": str(line.version)}, label=label)
-        )
+        made.append(button(request, user, ROLLBACK, now, hidden={"version": str(line.version)}, label=label))
     else:
         again = {"force": "true"} if line.standing else {}
         label = "Release again" if line.release_id and not line.rejected_only else "Release"
-        made.append(button(request, user, "release", now.forced(bool(again)), hidden=again, label=label))
+        made.append(button(request, user, RELEASE, now.forced(bool(again)), hidden=again, label=label))
     made += [
         one
-        for one in buttons(request, user, _AFTERWARDS, now)
-        if one.refused is None or one.act.name in ("reject", "pin")
+        for one in buttons(request, user, _offered("ended_release"), now)
+        # What lifts something is offered where there is something to lift.
+        if one.refused is None or one.act.on_old_data
     ]
     return tuple(one for one in made if one is not None)

@@ -10,7 +10,9 @@ from typing import Any
 from slipway.airflow_run import person_of_run
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.sources import Sources
-from slipway_core.acts.requests import APPROVE, REJECT, Question
+from slipway.workflows import MODEL_RELEASE, MODEL_ROLLBACK, REPOSITORY_GC
+from slipway_core.acts.act import APPROVE, REJECT
+from slipway_core.acts.requests import Question
 from slipway_core.errors import SlipwayError
 from slipway_core.four_eyes import is_same_person
 from slipway_core.identifiers import parse_version, validate_model_name
@@ -19,7 +21,7 @@ from slipway_core.read_model.release_view import ReleaseView
 QUESTIONS_LIMIT = 100
 _WAITING = ("awaiting_input", "deferred", "running", "queued", "scheduled", "up_for_retry")
 # Their operators take nobody's agreement to a run of their own, whatever the release file says.
-_ALWAYS_BY_OTHER = ("model_rollback", "repository_gc")
+_ALWAYS_BY_OTHER = (MODEL_ROLLBACK, REPOSITORY_GC)
 _TEXT_LIMIT = 20_000
 
 
@@ -128,7 +130,7 @@ def _release_of(sources: Sources, question: Question, conf: Mapping[str, Any]) -
     except SlipwayError:
         return "", None
     try:
-        if question.dag_id == "model_release":
+        if question.dag_id == MODEL_RELEASE:
             return model, parse_version(conf.get("version"))
         release = sources.read_model.model(model).open_release
     except SlipwayError:

@@ -11,7 +11,7 @@ from slipway.read_model.reader import ReadModel
 from slipway.web.release.charts import Chart, charts_of
 from slipway.web.release.headline import Headline, headline
 from slipway.web.release.story import Chapter, story_of
-from slipway_core.acts.availability import Situation
+from slipway_core.acts.situation import Situation
 from slipway_core.read_model.delivery import ExpectedEnd, expected_end
 from slipway_core.read_model.documents import ModelDocument, OpenRelease, VersionLine
 from slipway_core.read_model.live import LiveDocument, LiveWindow

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slipway.run_note import NOTE_KEY
+from slipway.workflows import workflow_of
 from slipway_core.acts.run_names import run_name, timed
 
 if TYPE_CHECKING:
@@ -80,10 +81,10 @@ class RunRequests:
         try:
             asked = json.loads(body)
             conf = asked.get("conf") or {}
-            name = None if asked.get("dag_run_id") else run_name(dag_id, conf)
+            name = None if asked.get("dag_run_id") else run_name(workflow_of(dag_id), conf)
             if name is None:
                 return None
-            name = timed(dag_id, name, datetime.now(UTC))
+            name = timed(workflow_of(dag_id), name, datetime.now(UTC))
             return json.dumps({**asked, "dag_run_id": await self._free(dag_id, name)}).encode()
         except Exception as error:  # the run has the name that Airflow makes, or Airflow says what is wrong
             log.info("the run of %s is not named: %s: %s", dag_id, type(error).__name__, error)

@@ -8,24 +8,13 @@ from collections.abc import Callable
 from functools import partial
 
 from slipway.blocking_calls import BlockingCalls
+from slipway.workflows import WORKFLOWS
 from slipway_core.operations.run_notes import NOTE_LIMIT
 
 log = logging.getLogger(__name__)
 
-DAG_IDS = frozenset(
-    {
-        "model_release",
-        "model_rollback",
-        "canary_pause",
-        "version_rejection",
-        "version_pin",
-        "release_freeze",
-        "finding_close",
-        "fleet_release",
-        "model_tuning",
-    }
-)
-"""The DAGs whose tasks tell notes; a task of another one can change none."""
+DAG_IDS = frozenset(one.dag_id for one in WORKFLOWS.values() if one.writes_notes)
+"""The DAGs whose tasks write notes; a task of another one can change none."""
 
 WRITE_LIMIT_S = 10.0
 _MOST_WAITING = 1000

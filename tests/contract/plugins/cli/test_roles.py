@@ -63,6 +63,7 @@ ACTING: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "text-embed-close-3-inputs",
     ),
     (("tune", "churn", "3"), "model_tuning", "churn-3-tuning"),
+    (("benchmark", "churn"), "model_benchmark", "churn-benchmark"),
 )
 WORKFLOWS = sorted({workflow for _, workflow, _ in ACTING})
 

@@ -11,7 +11,7 @@ import pytest
 
 from slipway.web.acts.cross_site import make_token
 from slipway.web.acts.forms import BODY_LIMIT_BYTES
-from slipway_core.acts.requests import ADMIT_TASK_ID, STOP_REASON
+from slipway.workflows import ADMIT_TASK, STOP_REASON
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.landings import land
 from tests.support.web.workflows import (
@@ -156,7 +156,7 @@ def test_a_release_has_the_plain_name_and_is_not_started_twice(
     with airflow_client(airflow, "admin") as client:
         path = "/dags/model_release/dagRuns/digits-77/taskInstances"
         tasks = {one["task_id"]: one["state"] for one in client.get(path).json()["task_instances"]}
-        told = client.get(f"{path}/{ADMIT_TASK_ID}/xcomEntries/{STOP_REASON}").json()
+        told = client.get(f"{path}/{ADMIT_TASK}/xcomEntries/{STOP_REASON}").json()
     assert told["value"] == "not today", "what the teardowns read"
     assert tasks["rollout.shift_traffic"] == "skipped"
     assert tasks["conclude"] is None, "a teardown is still to run"

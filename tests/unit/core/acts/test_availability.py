@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from slipway_core.acts.availability import Available, Refused, Situation, availability
-from slipway_core.acts.table import ACT_NAMES, ActName
+from slipway_core.acts.availability import availability
+from slipway_core.acts.situation import Available, Refused, Situation
+from slipway_core.acts.table import ACTS
 from slipway_core.read_model.documents import (
     VERSIONS_LIMIT,
     FreezeLine,
@@ -56,7 +57,7 @@ GOING_BACK = Situation(_document(open_release=_open(weight_intended=0, rolling_b
 BY_HAND = Situation(_document(open_release=_open(version=2, is_rollback=True)))
 FREEZE = FreezeLine(by="anna", at=NOW, until=NOW + timedelta(days=1), reason="holidays")
 
-REFUSED: list[tuple[ActName, Situation, str]] = [
+REFUSED: list[tuple[str, Situation, str]] = [
     ("release", replace(ON_CANARY, version=6), "slipway get digits -w"),
     ("release", replace(QUIET, version=5), 'slipway unreject digits 5 --reason "…"'),
     ("release", replace(QUIET, version=5, force=True), 'slipway unreject digits 5 --reason "…"'),
@@ -100,9 +101,15 @@ REFUSED: list[tuple[ActName, Situation, str]] = [
     ("tune", replace(QUIET, version=4), "slipway get digits"),
     ("tune", replace(QUIET, version=99), "slipway get digits"),
     ("tune", replace(QUIET, document=_document(versions=()), version=1), "slipway list"),
+    ("benchmark", replace(QUIET, version=4), "slipway get digits"),
+    (
+        "benchmark",
+        Situation(_document(live_version=None, previous_version=None)),
+        "slipway benchmark digits --version …",
+    ),
     ("tune", Situation(_document(versions=(_line(7, rejected_only=True),)), version=7), "slipway list"),
 ]
-AVAILABLE: list[tuple[ActName, Situation]] = [
+AVAILABLE: list[tuple[str, Situation]] = [
     ("release", QUIET),
     ("release", replace(QUIET, version=7)),
     ("release", replace(QUIET, version=3)),
@@ -134,13 +141,13 @@ AVAILABLE: list[tuple[ActName, Situation]] = [
     ("close_finding", replace(QUIET, findings=("2-published",))),
     ("tune", replace(QUIET, version=2)),
     ("tune", QUIET),
+    ("benchmark", replace(QUIET, version=1)),
+    ("benchmark", QUIET),
 ]
 
 
 @pytest.mark.parametrize(("name", "situation", "command"), REFUSED)
-def test_a_refusal_has_a_reason_and_the_next_command(
-    name: ActName, situation: Situation, command: str
-) -> None:
+def test_a_refusal_has_a_reason_and_the_next_command(name: str, situation: Situation, command: str) -> None:
     """What makes no sense now is refused with a sentence and with what to type instead."""
     found = availability(name, situation)
     assert isinstance(found, Refused)
@@ -149,15 +156,15 @@ def test_a_refusal_has_a_reason_and_the_next_command(
 
 
 @pytest.mark.parametrize(("name", "situation"), AVAILABLE)
-def test_what_makes_sense_is_offered(name: ActName, situation: Situation) -> None:
+def test_what_makes_sense_is_offered(name: str, situation: Situation) -> None:
     """An act is offered wherever nothing that is known speaks against it."""
     assert isinstance(availability(name, situation), Available)
 
 
 def test_every_act_can_be_refused_but_a_freeze() -> None:
     """There is a situation for each act in which it makes no sense; a freeze always does."""
-    assert {name for name, _, _ in REFUSED} == set(ACT_NAMES) - {"freeze"}
-    assert {name for name, _ in AVAILABLE} == set(ACT_NAMES)
+    assert {name for name, _, _ in REFUSED} == set(ACTS) - {"freeze"}
+    assert {name for name, _ in AVAILABLE} == set(ACTS)
 
 
 def test_a_roll_back_says_where_users_go() -> None:
@@ -212,9 +219,9 @@ def test_a_version_that_a_full_document_left_out_is_not_called_missing() -> None
     assert isinstance(availability("tune", replace(situation, version=9999)), Refused)
 
 
-@pytest.mark.parametrize("name", ACT_NAMES)
+@pytest.mark.parametrize("name", ACTS)
 def test_by_old_data_nothing_is_refused_that_takes_back_and_nothing_offered_that_raises(
-    name: ActName,
+    name: str,
 ) -> None:
     """Whatever the document says: what raises waits until it is known how things stand, the way back never does."""
     takes_back = {"rollback", "pause", "decline", "abort", "reject", "freeze", "pin"}

@@ -113,6 +113,11 @@ def started(server: FakeSlipway) -> tuple[str, str | None, dict[str, Any]]:
                 {"model": "digits", "finding": "3-published", "reason": "known"},
             ),
         ),
+        (("benchmark", "digits"), ("model_benchmark", "digits-benchmark", {"model": "digits"})),
+        (
+            ("benchmark", "digits", "--version", "2"),
+            ("model_benchmark", "digits-2-benchmark", {"model": "digits", "version": 2}),
+        ),
     ],
 )
 def test_an_act_starts_its_workflow_under_a_name_that_says_what_it_does(
@@ -238,14 +243,14 @@ def test_who_started_a_release_cannot_approve_it_where_another_person_must(
 
 def test_an_abort_marks_the_run_as_failed(server: FakeSlipway, call: Call) -> None:
     """Its teardowns take the users back, and are told the reason, which is the run's note as well."""
-    server.runs["digits-3"] = {**RUN, "dag_run_id": "digits-3", "state": "failed"}
+    server.runs["digits-3"] = {**RUN, "dag_run_id": "digits-3", "conf": {"model": "digits"}}
     called = call("abort", "digits", "-m", "wrong data set")
     assert called.code == 0
     assert server.writes == [
         (
             "POST",
             "/api/v2/dags/model_release/dagRuns/digits-3/taskInstances/admit/xcomEntries",
-            {"key": "stop_reason", "map_index": -1, "value": "wrong data set"},
+            {"key": "stop_reason", "value": "wrong data set"},
         ),
         (
             "PATCH",

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from slipway.cli.commands.logs import WORKFLOWS
+from slipway.workflows import DAG_IDS
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import document, view
 from tests.support.cli.server import FakeSlipway
@@ -95,7 +95,7 @@ def test_a_version_that_nobody_knows_is_told_with_those_that_are_known(call: Cal
 
 def test_the_workflows_that_near_names_are_sought_among_are_those_of_the_project() -> None:
     """`logs --dag` knows every DAG."""
-    assert {f"{workflow}.py" for workflow in WORKFLOWS} == set(FILES)
+    assert {f"{workflow}.py" for workflow in DAG_IDS} == set(FILES)
 
 
 @pytest.mark.parametrize(

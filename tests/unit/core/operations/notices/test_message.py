@@ -105,6 +105,6 @@ def test_a_message_fits_a_phone_and_keeps_its_links() -> None:
 
 def test_a_rollback_by_hand_that_fails_says_that_nothing_has_changed() -> None:
     """Its version stays live, and is not what was refused."""
-    message = message_of(notice("failed", dag_id="model_rollback"))
+    message = message_of(notice("failed", dag_id="model_rollback"), is_rollback_by_hand=True)
     assert message.title == "digits version 3: the rollback has failed"
     assert message.text.startswith("What was live stays live, unless the reason says otherwise.")

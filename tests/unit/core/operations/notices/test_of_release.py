@@ -120,6 +120,6 @@ def test_a_step_is_long_when_it_outlasts_its_bake(bake_s: int, max_bake_s: int, 
 def test_a_lease_that_names_nonsense_ends_no_rollback(candidate_uri: str, version: int) -> None:
     """The notice of a lost lease names the lease's version, or, where that can be none, the release's own."""
     lease = Lease("digits", "serving", "digits", "somebody", 60, candidate_uri=candidate_uri, ended_by=GUARD)
-    notice = lease_lost_notice("digits", 3, lease, at=AT)
+    notice = lease_lost_notice("digits", 3, lease, at=AT, dag_id="model_release")
     assert notice is not None
     assert notice.version == version

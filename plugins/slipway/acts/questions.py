@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from slipway.workflows import (
+    APPROVE_CANARY_TASK,
+    APPROVE_PROMOTION_TASK,
+    APPROVE_ROLLBACK_TASK,
+    MODEL_RELEASE,
+    MODEL_ROLLBACK,
+)
 from slipway_core.acts.requests import Question
 from slipway_core.read_model.documents import OpenRelease
 
 _TASKS = {
-    ("canary", False): ("model_release", "rollout.approve"),
-    ("promotion", False): ("model_release", "rollout.approve_promotion"),
-    ("promotion", True): ("model_rollback", "approve"),
+    ("canary", False): (MODEL_RELEASE, APPROVE_CANARY_TASK),
+    ("promotion", False): (MODEL_RELEASE, APPROVE_PROMOTION_TASK),
+    ("promotion", True): (MODEL_ROLLBACK, APPROVE_ROLLBACK_TASK),
 }
 
 
