@@ -60,6 +60,7 @@ class ClientSession:
         """Make a request that is given by its address, signed in.
 
         :param path: the parts of the address below `/api/v2/`.
+        :param params: of its query; a list is given once for each of its values.
         :return: the answer's object; {} where it is none.
         :raises SlipwayError: Airflow refuses it, or does not answer.
         """
@@ -80,7 +81,11 @@ class ClientSession:
             "Content-Type": "application/json",
             "Authorization": f"Bearer {self._configuration.access_token}",
         }
-        query = None if params is None else list(params.items())
+        query = [
+            (name, one)
+            for name, value in (params or {}).items()
+            for one in (value if isinstance(value, list) else [value])
+        ]
         request = self.client.param_serialize(
             method, address, query_params=query, header_params=headers, body=body
         )

@@ -11,7 +11,8 @@ from slipway_core.errors import SlipwayError
 class Airflow(Protocol):
     """Airflow's REST API. Each path is given in its parts, below `/api/v2/`; each method returns the answer's object.
 
-    Whatever Airflow refuses, and that it does not answer, is raised as a `SlipwayError` of the client's own.
+    A parameter may be a list, which is given once for each of its values. Whatever Airflow refuses, and that it does
+    not answer, is raised as a `SlipwayError` of the client's own.
     """
 
     async def get(self, *path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:

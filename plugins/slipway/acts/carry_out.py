@@ -81,9 +81,10 @@ async def _start(airflow: Airflow, act: Act, request: StartRun, nonce: str) -> D
         elif named is None:
             run_id = f"{act.name}-{nonce}" if nonce else None
         else:
-            run_id, under_way = await _next_run(airflow, act, request.workflow, named)
-            if under_way:
-                return Done(dag_id, run_id, f"It is under way already, as the run {run_id}.", "under_way")
+            other = await _under_way(airflow, request.workflow, named) if act.one_at_a_time else None
+            if other is not None:
+                return Done(dag_id, other, f"It is under way already, as the run {other}.", "under_way")
+            run_id = await _free_run_id(airflow, dag_id, named)
         created = await _create_run(airflow, dag_id, run_id, request)
         if created.run_id:
             return Done(dag_id, created.run_id, f"{act.title}: started as the run {created.run_id}.")
@@ -136,21 +137,25 @@ async def _create_run(airflow: Airflow, dag_id: str, run_id: str | None, request
             return _Created(str(run.get("dag_run_id") or run_id), was_asked_twice)
 
 
-async def _next_run(airflow: Airflow, act: Act, workflow: str, named: str) -> tuple[str, bool]:
-    """Return the run id of the next run of that name, or that of the run under way, and whether it is that."""
-    answer = await airflow.get(
-        "dags",
-        dag_id_of(workflow),
-        "dagRuns",
-        params={"run_id_prefix_pattern": named, "limit": RUNS_LOOKED_AT, "order_by": "-run_after"},
-    )
-    runs: list[Mapping[str, Any]] = list(answer.get("dag_runs", ()))
-    if act.one_at_a_time:
-        for run in runs:
-            run_id = str(run.get("dag_run_id"))
-            if run.get("state") in UNDER_WAY and is_about(workflow, run_id, run.get("conf"), named):
-                return run_id, True
-    return free_run_id(named, {str(run.get("dag_run_id")) for run in runs}), False
+async def _under_way(airflow: Airflow, workflow: str, named: str) -> str | None:
+    """Return the run under way that is about what runs of that name are about; None: there is none."""
+    for run in await _runs(airflow, dag_id_of(workflow), state=list(UNDER_WAY)):
+        run_id = str(run.get("dag_run_id"))
+        if run.get("state") in UNDER_WAY and is_about(workflow, run_id, run.get("conf"), named):
+            return run_id
+    return None
+
+
+async def _free_run_id(airflow: Airflow, dag_id: str, named: str) -> str:
+    runs = await _runs(airflow, dag_id, run_id_prefix_pattern=named)
+    return free_run_id(named, {str(run.get("dag_run_id")) for run in runs})
+
+
+async def _runs(airflow: Airflow, dag_id: str, **wanted: Any) -> list[Mapping[str, Any]]:
+    """Return the newest runs of a DAG."""
+    params = {**wanted, "limit": RUNS_LOOKED_AT, "order_by": "-run_after"}
+    answer = await airflow.get("dags", dag_id, "dagRuns", params=params)
+    return list(answer.get("dag_runs", ()))
 
 
 async def _fail(airflow: Airflow, request: FailRun, model: str | None) -> Done:

@@ -43,8 +43,14 @@ class AirflowDouble:
     async def get(self, *path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         if params is None:
             return dict(next(run for run in self.runs if run["dag_run_id"] == path[-1]))
-        prefix = params["run_id_prefix_pattern"]
-        return {"dag_runs": [run for run in self.runs if str(run["dag_run_id"]).startswith(prefix)]}
+        prefix, states = params.get("run_id_prefix_pattern", ""), params.get("state")
+        return {
+            "dag_runs": [
+                run
+                for run in self.runs
+                if str(run["dag_run_id"]).startswith(prefix) and (states is None or run["state"] in states)
+            ]
+        }
 
     async def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if path[-1] != "dagRuns":
@@ -126,7 +132,7 @@ def test_what_airflow_refuses_is_an_error(statuses: tuple[int, ...], asked: int)
         run("digits-2", "queued", model="digits", version=2),
         run("digits-2-1f0c3a9b", model="digits", version=2),
         run("digits-2-retry", model="digits", version=2),
-        run("digits-2 once more", model="digits", version=2),
+        run("the second try", model="digits", version=2),
         run("digits-2-retry"),
         run("digits-2-retry", version="none"),
     ],
