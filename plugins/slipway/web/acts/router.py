@@ -44,8 +44,8 @@ Api = Annotated[AirflowApi, Depends(airflow_api)]
 @router.post("/acts/{name}")
 async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response:
     """Carry out one act, as the person who is signed in."""
-    wanted = ACTS.get(name)
-    if wanted is None:
+    chosen = ACTS.get(name)
+    if chosen is None:
         return problem(request, 404, "There is no such act.")
     try:
         require_same_site(request, conf.get("api", "base_url", fallback=""))
@@ -53,10 +53,10 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
             fields = await read_fields(request)
         nonce = require_token(api.secret, str(user.get_id()), fields.pop(TOKEN_FIELD, ""))
         asked = asked_of(fields)
-        request_to_airflow = request_of(name, asked)
-        if wanted.offered == "landed" and asked.model and asked.version:
+        wanted = request_of(name, asked)
+        if chosen.offered == "landed" and asked.model and asked.version:
             await run_in_threadpool(_require_landed, asked.model, asked.version)
-        done = await carry_out(api, wanted, request_to_airflow, model=asked.model, nonce=nonce)
+        done = await carry_out(api, chosen, wanted, model=asked.model, nonce=nonce)
     except CrossSiteError as error:
         return problem(request, 403, str(error))
     except OversizedError:
