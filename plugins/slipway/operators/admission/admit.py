@@ -39,6 +39,7 @@ from slipway_core.spec.run_overrides import RELEASE_PARAMETERS, require_known
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+
 class AdmitReleaseOperator(BaseOperator):
     """Checks what was asked for, takes the model's lock and opens the record.
 

@@ -15,7 +15,6 @@ from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_guarantees import require_guarantees
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.admission.admit import RETENTION_DAG_ID
 from slipway.operators.operations.retention_look import RetentionLook
 from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import Removed, delete_version
