@@ -23,7 +23,7 @@ from airflow.sdk import Param, dag
 
 from slipway.dag_header import WAY_BACK, header, releases_dir, version_param
 from slipway.fleet.context import fleets_dir
-from slipway.operators.triton.fleet_release import (
+from slipway.operators.fleet.release import (
     PlaceFleetVersionOperator,
     ReleaseToFleetOperator,
     SettleFleetOperator,

@@ -21,7 +21,7 @@ from airflow.sdk import dag
 
 from slipway.dag_header import WAY_BACK, cron, header, releases_dir
 from slipway.fleet.context import may_have_fleets
-from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
+from slipway.operators.fleet.watch import ListFleetsOperator, WatchFleetOperator
 from slipway.workflows import FLEET_WATCH
 
 AT_ONCE = 4

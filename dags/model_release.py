@@ -34,6 +34,7 @@ from datetime import timedelta
 
 from airflow.sdk import Param, TaskGroup, dag
 
+from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway.dag_header import (
     ON_TRAFFIC,
     OWN_PRIORITY,
@@ -57,7 +58,6 @@ from slipway.operators.publish import PublishModelOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
-from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
 from slipway.workflows import MODEL_RELEASE

@@ -27,6 +27,7 @@ from datetime import timedelta
 
 from airflow.sdk import Param, TaskGroup, dag
 
+from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway.dag_header import (
     OWN_PRIORITY,
     WAY_BACK,
@@ -45,7 +46,6 @@ from slipway.operators.rollback import (
     TryRollbackOperator,
 )
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
-from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_run import release_template
 from slipway.workflows import MODEL_ROLLBACK

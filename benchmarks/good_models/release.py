@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_triton.operators import TritonLoadModelOperator
 from benchmarks.good_models.family import Family, Landed
 from benchmarks.good_models.pods import run_pod
 from slipway.cli.checking.linting import lint_file
@@ -20,7 +21,6 @@ from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
-from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion

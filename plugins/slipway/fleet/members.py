@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from slipway.hooks.connection_fields import bracketed
-from slipway.hooks.triton_client.settings import (
+from airflow_provider_triton.client.settings import (
     CALL_LIMIT_S,
     CONNECT_LIMIT_S,
     TritonSettings,
 )
+from slipway.hooks.connection_fields import bracketed
 
 
 @dataclass(frozen=True)

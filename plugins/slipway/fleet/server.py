@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from airflow_provider_triton.client import calls
+from airflow_provider_triton.client.caller import TritonCaller
+from airflow_provider_triton.client.calls import Call
+from airflow_provider_triton.client.waits import drain, wait_ready
 from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.caller import TritonCaller
-from slipway.hooks.triton_client.calls import Call
-from slipway.hooks.triton_client.waits import drain, wait_ready
 from slipway_core.errors import (
     LoadRefusedError,
     ModelNotLoadedError,

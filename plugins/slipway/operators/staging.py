@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from airflow_provider_triton.hooks.triton import TritonHook
+from airflow_provider_triton.operators import TritonLoadModelOperator
+from airflow_provider_triton.operators.base import LINKS
 from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
-from slipway.operators.triton import TritonLoadModelOperator
-from slipway.operators.triton.base import LINKS
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 from slipway_core.admitted import otherwise

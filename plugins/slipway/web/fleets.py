@@ -6,10 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from airflow_provider_triton.client.caller import run
 from slipway.dag_header import releases_dir
 from slipway.fleet.context import FleetContext, fleets_dir, members_of
 from slipway.fleet.status import parity_now
-from slipway.hooks.triton_client.caller import run
 from slipway.web.sources import AWS_CONN_ID, Read
 
 router = APIRouter(prefix="/api/fleets")

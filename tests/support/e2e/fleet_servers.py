@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from airflow_provider_triton.client import calls
+from airflow_provider_triton.client.caller import TritonCaller
 from slipway.fleet import server_at
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.caller import TritonCaller
 from slipway_core.fleet.alias import alias_config, alias_files, version_name
 from slipway_sandbox.host.ports import LOOPBACK
 from slipway_sandbox.host.settings import MARKER, SandboxSettings, object_store_environment

@@ -11,6 +11,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_triton.client import calls
+from airflow_provider_triton.client.caller import TritonCaller
+from airflow_provider_triton.client.settings import TritonSettings
 from slipway.fleet import (
     FleetOutcome,
     FleetPolicy,
@@ -22,17 +25,14 @@ from slipway.fleet import (
     server_at,
 )
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.caller import TritonCaller
-from slipway.hooks.triton_client.settings import TritonSettings
 from slipway_core.errors import ModelNotLoadedError
 from slipway_core.fleet.alias import version_name
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.host.ports import LOOPBACK
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
-from tests.support.triton_hook.servers import running_triton
-from tests.support.triton_hook.table import ROW
+from tests.support.triton_provider.servers import running_triton
+from tests.support.triton_provider.table import ROW
 
 MODEL = "table"
 GOLDEN = GoldenRequest({"x": ROW}, ("y",))

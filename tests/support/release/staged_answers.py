@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airflow_provider_triton.operators import TritonLoadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
-from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion

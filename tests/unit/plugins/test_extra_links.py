@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from slipway.extra_links import EVIDENCE_LINKS, EvidenceLink, ReleaseLink, ReportLink
-from slipway.operators.triton.fleet_release import FleetVersionLink, PlaceFleetVersionOperator
+from slipway.operators.fleet.release import FleetVersionLink, PlaceFleetVersionOperator
 
 RUN = {"release_id": "manual__2026-11-22T10:00:00+00:00", "model": "digits", "version": 2, "bucket": "b"}
 

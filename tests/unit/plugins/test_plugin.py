@@ -19,7 +19,7 @@ print(json.dumps([[m for m in sys.modules if m.startswith("slipway.")], [one["hr
 # What Airflow is given at once, milliseconds to import, and what it asks of every installed provider.
 LIGHT = {
     "slipway.page_addresses",
-    "slipway.provider_info",
+    "airflow_provider_triton.provider_info",
     "slipway.run_note",
     "slipway.web",
     "slipway.web.run_requests",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel, Staging
 from slipway.operators.validation.asking import streams
 from slipway.registry.registry import ModelRegistry

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_triton.client import calls
+from airflow_provider_triton.client.caller import TritonCaller
+from airflow_provider_triton.client.calls import Call
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton_client import calls
-from slipway.hooks.triton_client.caller import TritonCaller
-from slipway.hooks.triton_client.calls import Call
 from slipway_core.errors import (
     ServerRefusedError,
 )

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_triton.client.caller import run
 from slipway.fleet.context import FleetContext, members_of
 from slipway.fleet.release import release_fleet
 from slipway.fleet.status import parity_now
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton_client.caller import run
-from slipway.operators.triton.fleet_release import (
+from slipway.operators.fleet.release import (
     PlaceFleetVersionOperator,
     ReleaseToFleetOperator,
     SettleFleetOperator,
@@ -42,7 +42,7 @@ from tests.support.serving.models import CONFIG, table_model
 from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import CREDENTIALS
 from tests.support.store.publication import Publication
-from tests.support.triton_hook.servers import typed_connection
+from tests.support.triton_provider.servers import typed_connection
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_triton.client import calls
 from slipway.fleet import FleetStore, release_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton_client import calls
 from slipway_core.errors import (
     ModelInvalidError,
     RaiseRefusedError,

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.fleet import Member, server_at
 from slipway.fleet.server import FleetServer
-from slipway.hooks.triton import TritonHook
 from slipway_core.fleet.alias import LoadedVersion, loaded_version, version_name
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.fleet.servers import POLICY, digest
-from tests.support.triton_hook.servers import running_triton, typed_connection
-from tests.support.triton_hook.slow_model import SlowRequest, write_slow_model
+from tests.support.triton_provider.servers import running_triton, typed_connection
+from tests.support.triton_provider.slow_model import SlowRequest, write_slow_model
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,7 +12,7 @@ from slipway.fleet import FleetStore, Member
 from slipway.fleet.release import settle_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.triton.fleet_release import require_committed, require_settled
+from slipway.operators.fleet.release import require_committed, require_settled
 from slipway_core.errors import ServerUnavailableError, StoreUnavailableError
 from slipway_core.fleet.document import FleetDocument
 from tests.support.fleet.servers import MODEL, TritonFleet

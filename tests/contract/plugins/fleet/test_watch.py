@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_provider_triton.client import calls
 from slipway.fleet import StaticMembers
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton_client import calls
-from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
+from slipway.operators.fleet.watch import ListFleetsOperator, WatchFleetOperator
 from slipway_core.errors import ServerUnavailableError
 from slipway_core.fleet.alias import alias_files, loaded_version
 from slipway_core.fleet.document import FleetDocument
@@ -48,7 +48,7 @@ def watch(
     """The task, its templates rendered, on servers of which each serves version 1."""
     (tmp_path / "pair.yaml").write_text(FLEET_FILE)
     (tmp_path / f"{MODEL}.yaml").write_text(f"model: {MODEL}\nsource: {{format: onnx}}\n")
-    for module in ("slipway.fleet.context", "slipway.operators.triton.fleet_watch"):
+    for module in ("slipway.fleet.context", "slipway.operators.fleet.watch"):
         monkeypatch.setattr(f"{module}.members_of", lambda _: StaticMembers(fleet.settings))
     fleet.bring(store, 1, "one")
     return WatchFleetOperator(

@@ -20,6 +20,7 @@ import tenacity
 from airflow.providers.cncf.kubernetes import kubernetes_helper_functions
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
@@ -30,7 +31,6 @@ from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, StagedModel, Staging
-from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_triton.hooks.triton import TritonHook
+from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import TritonHook
-from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway_core.errors import LoadRefusedError, ModelInvalidError, SlipwayError

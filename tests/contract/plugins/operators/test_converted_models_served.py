@@ -15,8 +15,8 @@ import tritonclient.http as triton_http
 from numpy.typing import NDArray
 from tritonclient.utils import np_to_triton_dtype
 
+from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ChooseVariantOperator
 from slipway_core.bucket_layout import repository_paths
 from slipway_core.publishing.manifest import Manifest

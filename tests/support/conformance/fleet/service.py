@@ -22,7 +22,7 @@ from tests.support.conformance.control_plane import ControlPlane
 from tests.support.conformance.manifests import FOLDER, objects_of
 from tests.support.conformance.rights import AIRFLOW
 from tests.support.fleet.servers import MODEL
-from tests.support.triton_hook.servers import typed_connection
+from tests.support.triton_provider.servers import typed_connection
 
 RBAC = FOLDER / "fleet" / "rbac.yaml"
 SERVERS = FOLDER / "fleet" / "servers.yaml"

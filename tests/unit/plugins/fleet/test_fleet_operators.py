@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from slipway.fleet.context import FleetContext
-from slipway.operators.triton import fleet_release
-from slipway.operators.triton.fleet_release import ReleaseToFleetOperator
+from slipway.operators.fleet import release as fleet_release
+from slipway.operators.fleet.release import ReleaseToFleetOperator
 from slipway_core.errors import ServerUnavailableError, TransientError
 from slipway_core.fleet.outcome import FleetOutcome, ServerResult
 

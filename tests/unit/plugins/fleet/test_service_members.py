@@ -14,7 +14,7 @@ from slipway.fleet import service_members
 from slipway.fleet.service_members import ServicePods, endpoints_of
 from slipway_core.errors import ClusterUnavailableError, TimedOutError, UserError
 from slipway_core.fleet.fleet_file import FENCE_LABEL, ServiceMembers
-from tests.support.triton_hook.servers import typed_connection
+from tests.support.triton_provider.servers import typed_connection
 
 
 def endpoint(name: str, address: str, **conditions: bool) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_provider_triton.triggers.triton import TritonLoadModelTrigger
 from slipway import release_context
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.triggers.first_deploy import FirstDeployTrigger
-from slipway.triggers.triton import TritonLoadModelTrigger
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, LeaseDouble, ServiceDouble
 from tests.support.plugins.watching import FAILING, HEALTHY, LONG, watch

@@ -1,0 +1,1 @@
+"""DAGs to copy and to change."""

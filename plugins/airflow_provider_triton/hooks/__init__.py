@@ -1,0 +1,1 @@
+"""The hook on a Triton server."""

@@ -1,0 +1,93 @@
+"""What Airflow is told of this project as a provider: the connection type `triton`, its form, and the links of tasks.
+
+The entry point ``apache_airflow_provider`` names it. Airflow makes the connection's form of it without importing the
+hook, so nothing is imported here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_PORT = {"type": ["integer", "null"], "minimum": 1, "maximum": 65535}
+_TEXT = {"type": ["string", "null"]}
+_SECONDS = {"type": ["number", "null"], "exclusiveMinimum": 0}
+
+
+def _field(label: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"label": label, "schema": schema, "description": description}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Return the provider's description, in the form of Airflow's ``provider.yaml``."""
+    return {
+        "package-name": "slipway",
+        "name": "Slipway",
+        "description": "Releases models to NVIDIA Triton; operators on Triton's model-control API.",
+        "integrations": [
+            {
+                "integration-name": "Triton Inference Server",
+                "external-doc-url": "https://github.com/triton-inference-server/server",
+                "tags": ["service"],
+            }
+        ],
+        "hooks": [_modules("airflow_provider_triton.hooks.triton")],
+        "operators": [_modules("airflow_provider_triton.operators")],
+        "triggers": [_modules("airflow_provider_triton.triggers.triton")],
+        "extra-links": ["airflow_provider_triton.links.TritonServerLink"],
+        "connection-types": [
+            {
+                "connection-type": "triton",
+                "hook-class-name": "airflow_provider_triton.hooks.triton.TritonHook",
+                "hook-name": "Triton Inference Server",
+                "conn-fields": _connection_fields(),
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "login"],
+                    "relabeling": {
+                        "password": "Bearer token",
+                        "port": "Port (HTTP, or that of the protocol)",
+                    },
+                    "placeholders": {"host": "triton-staging.models", "port": "8000"},
+                },
+            }
+        ],
+    }
+
+
+def _modules(name: str) -> dict[str, Any]:
+    return {"integration-name": "Triton Inference Server", "python-modules": [name]}
+
+
+def _connection_fields() -> dict[str, Any]:
+    return {
+        "protocol": _field(
+            "Protocol",
+            {"type": ["string", "null"], "enum": ["http", "grpc", None]},
+            "Empty: control over HTTP, inference over gRPC.",
+        ),
+        "grpc_port": _field("gRPC port", _PORT, "8001 where it is empty."),
+        "metrics_port": _field(
+            "Metrics port",
+            _PORT,
+            "Plain HTTP; a drain looks there for requests that wait. 8002 by Triton's default.",
+        ),
+        "ssl": _field("TLS", {"type": ["boolean", "null"]}, "HTTPS, and gRPC over TLS."),
+        "ca": _field("CA certificates", _TEXT, "Path of a PEM file on workers; empty: the machine's own."),
+        "client_cert": _field("Client's certificate", _TEXT, "Path of a PEM file on workers."),
+        "client_key": _field(
+            "Client's key", _TEXT, "Path of a PEM file on workers; empty: it is in the certificate's file."
+        ),
+        "headers": _field(
+            "Headers", {"type": ["object", "null"]}, "What each request carries, of gRPC as metadata."
+        ),
+        "timeout_s": _field(
+            "Limit of a request (s)",
+            _SECONDS,
+            "Longer than the largest model takes to load; 600 where it is empty.",
+        ),
+        "connect_timeout_s": _field("Limit of connecting (s)", _SECONDS, "10 where it is empty."),
+        "repository_path": _field(
+            "Repository path",
+            _TEXT,
+            "The folder in which the server sees its model repository as files, if it does.",
+        ),
+    }

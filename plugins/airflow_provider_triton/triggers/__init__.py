@@ -1,0 +1,1 @@
+"""Waiting for a Triton server without holding a worker."""

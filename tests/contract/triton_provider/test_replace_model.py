@@ -1,0 +1,58 @@
+"""The example DAG, run by Airflow against a real tritonserver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_triton.hooks.triton import TritonHook
+from slipway_core.triton_config.build import pin_versions
+from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_sandbox.host.settings import PROJECT_ROOT
+from slipway_sandbox.services.triton import TritonServer
+from tests.support.dags.run import run_dag
+from tests.support.serving.models import table_model, write_repository
+from tests.support.triton_provider.servers import running_triton, typed_connection
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.nightly]
+
+FILE = PROJECT_ROOT / "plugins/airflow_provider_triton/example_dags/replace_model.py"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TritonServer]:
+    """A server whose repository has `old`, which doubles, and `new`, which triples."""
+    repository = write_repository(tmp_path / "repository", name="old", versions={1: table_model(2.0)})
+    write_repository(repository, name="new", versions={1: table_model(2.5), 2: table_model(3.0)})
+    with running_triton(repository, tmp_path / "triton.log") as one:
+        yield one
+
+
+def test_model_is_replaced_when_it_answers_as_expected(
+    server: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that answers wrongly is unloaded, and the old one serves on; one that answers right replaces it."""
+    connection = typed_connection(server.ports.http, grpc_port=server.ports.grpc)
+    monkeypatch.setenv("AIRFLOW_CONN_OWN_TRITON", connection)
+    hook = TritonHook("own_triton", 20)
+    hook.load("old")
+    config = from_pbtxt((Path(server.repository) / "new" / "config.pbtxt").read_text())
+    conf = {
+        "server": "own_triton",
+        "new_model": "new",
+        "old_model": "old",
+        "config": pin_versions(config, [2]),
+        "inputs": {"x": [[1, 2]]},
+    }
+    wrong, right = {**conf, "expected": {"y": [[4, 8]]}}, {**conf, "expected": {"y": [[3, 6]]}}
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {"AIRFLOW_CONN_OWN_TRITON": connection}
+    refused, passed = run_dag(home, FILE, "replace_model", [wrong, right], environment)
+    assert (refused["check"], refused["unload_new"]) == ("failed", "success")
+    assert refused["drain_old"] == "upstream_failed"
+    assert passed.pop("unload_new") == "skipped"
+    assert set(passed.values()) == {"success"}
+    assert {name: sorted(hook.ready_versions(name)) for name in ("old", "new")} == {"old": [], "new": [2]}
