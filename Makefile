@@ -44,7 +44,7 @@ help: ## Show this list
 		printf '  \033[36mmake %-13s\033[0m %s\n' "$$name" "$$text"; done
 	@printf '\n  The head of the Makefile names its variables.\n\n'
 
-$(VENV)/slipway.stamp: requirements-dev.txt pyproject.toml
+$(VENV)/slipway.stamp: requirements-dev.txt pyproject.toml plugins/airflow_provider_triton/pyproject.toml
 	@command -v python3 >/dev/null || { echo 'No python3 on PATH: install Python 3.11 or 3.12.'; exit 1; }
 	@$(or $(PYTHON),python3) -m slipway_sandbox.host.bootstrap $(if $(PYTHON),--python $(PYTHON))
 

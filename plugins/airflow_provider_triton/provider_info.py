@@ -1,4 +1,4 @@
-"""What Airflow is told of this project as a provider: the connection type `triton`, its form, and the links of tasks.
+"""What Airflow learns of this provider: the connection type `triton`, its form, and the links of tasks.
 
 The entry point ``apache_airflow_provider`` names it. Airflow makes the connection's form of it without importing the
 hook, so nothing is imported here.
@@ -20,9 +20,9 @@ def _field(label: str, schema: dict[str, Any], description: str) -> dict[str, An
 def get_provider_info() -> dict[str, Any]:
     """Return the provider's description, in the form of Airflow's ``provider.yaml``."""
     return {
-        "package-name": "slipway",
-        "name": "Slipway",
-        "description": "Releases models to NVIDIA Triton; operators on Triton's model-control API.",
+        "package-name": "airflow-provider-triton",
+        "name": "Triton Inference Server",
+        "description": "NVIDIA Triton Inference Server: a hook, triggers, and operators on its model-control API.",
         "integrations": [
             {
                 "integration-name": "Triton Inference Server",

@@ -14,6 +14,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_triton.errors import TritonError
+from slipway.hooks.triton import slipway_error
 from slipway_core.errors import (
     GateInconclusiveError,
     GateRefusedError,
@@ -65,8 +67,10 @@ def airflow_failures(page: Callable[[], str] | None = None) -> Iterator[None]:
 def block_of(error: BaseException | None) -> str | None:
     """Return how a task's log shows an error, a line for each thing that is known; None: with its traceback."""
     told, page = error, ""
-    if isinstance(error, PlainFailure):
-        told, page = error.__cause__ or error, error.page
+    if isinstance(error, AirflowFailException):
+        told, page = error.__cause__ or error, getattr(error, "page", "")
+    if isinstance(told, TritonError):
+        told = slipway_error(told)
     if isinstance(told, SlipwayError):
         heading = next((one for kind, one in _HEADINGS if isinstance(told, kind)), "FAILED")
         lines = [("expected", told.expected), ("found", told.found), ("to do", told.remedy)]

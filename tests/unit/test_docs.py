@@ -33,6 +33,7 @@ DOCUMENTS = sorted(
         *DOCS.rglob("*.md"),
         *(ROOT / "include").rglob("*.md"),
         *(ROOT / "examples").rglob("*.md"),
+        *(ROOT / "plugins").rglob("*.md"),
     ]
 )
 README_LINES = 150

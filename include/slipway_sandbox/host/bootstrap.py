@@ -3,9 +3,9 @@
     python3 -m slipway_sandbox.host.bootstrap [--python /path/to/python3.11]
 
 Preflight first. Then an environment with uv in it (brought by pip, at the version and hashes of
-requirements-dev.txt), and
-from there on everything by `uv pip sync --require-hashes`. Last the project itself, in place: that makes the command
-`slipway` and registers the project's entry points. What is there and up to date is left alone.
+requirements-dev.txt), and from there on everything by `uv pip sync --require-hashes`. Last the project itself and its
+Triton provider, in place: that makes the command `slipway`, and Airflow knows the connection type `triton`. What is
+there and up to date is left alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from slipway_sandbox.host import preflight
 PROJECT_ROOT = preflight.PROJECT_ROOT
 REQUIREMENTS = PROJECT_ROOT / "requirements-dev.txt"
 PROJECT_FILE = PROJECT_ROOT / "pyproject.toml"
+PROVIDER = PROJECT_ROOT / "plugins" / "airflow_provider_triton"
 ENVIRONMENT = PROJECT_ROOT / ".venv"
 STAMP = ENVIRONMENT / "slipway.stamp"
 MANAGED_PYTHON = "3.11"
@@ -36,7 +37,7 @@ class BootstrapError(Exception):
 
 def requirements_digest() -> str:
     """Return a digest that changes when anything that is installed changes."""
-    installed = (REQUIREMENTS, PROJECT_FILE)
+    installed = (REQUIREMENTS, PROJECT_FILE, PROVIDER / "pyproject.toml")
     return hashlib.sha256(b"".join(file.read_bytes() for file in installed)).hexdigest()
 
 
@@ -143,17 +144,26 @@ def synchronise() -> None:
 
 
 def install_project() -> None:
-    """Install the project itself where it lies, without its dependencies: they are there, and nothing is downloaded."""
+    """Install the project and its Triton provider where they lie, without dependencies: nothing is downloaded."""
     python = str(ENVIRONMENT / "bin" / "python")
     uv = str(ENVIRONMENT / "bin" / "uv")
-    in_place = ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT_ROOT)]
+    in_place = [
+        "--no-deps",
+        "--no-build-isolation",
+        "--editable",
+        str(PROJECT_ROOT),
+        "--editable",
+        str(PROVIDER),
+    ]
     run(
         [uv, "pip", "install", "--quiet", "--offline", "--python", python, *in_place],
-        "Look at the lines above; pyproject.toml must be the project's own.",
+        "Look at the lines above; each pyproject.toml must be the project's own.",
     )
     # What the wheel leaves out: `python -m slipway_sandbox…`, which errors name, works in a checkout from any folder.
     for packages in (ENVIRONMENT / "lib").glob("python3*/site-packages"):
         (packages / "slipway_checkout.pth").write_text(f"{PROJECT_ROOT / 'include'}\n", encoding="utf-8")
+    # The environment has the metadata now; a second copy beside the source would only grow old.
+    shutil.rmtree(PROVIDER / "airflow_provider_triton.egg-info", ignore_errors=True)
 
 
 def make_from(interpreter: preflight.Interpreter | None) -> None:

@@ -1,4 +1,4 @@
 """What `TritonHook` is made of: the connection's settings, the calls, their typed results, and the two protocols.
 
-Nothing here knows Airflow's tasks, and no module outside of `slipway.hooks` uses a transport.
+Nothing here knows Airflow's tasks.
 """

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +20,7 @@ from tenacity import (
 
 from airflow_provider_triton.client import calls
 from airflow_provider_triton.client.calls import Call, Kind
+from airflow_provider_triton.client.event_loop import run
 from airflow_provider_triton.client.failures import (
     ErrorAnswerError,
     NoAnswerError,
@@ -35,7 +33,7 @@ from airflow_provider_triton.client.http_transport import HttpTransport
 from airflow_provider_triton.client.settings import Protocol, TritonSettings
 from airflow_provider_triton.client.stream import AnswerStream
 from airflow_provider_triton.client.tensors import Arrays
-from slipway_core.errors import SlipwayError, UserError
+from airflow_provider_triton.errors import TritonError, UserError
 
 if TYPE_CHECKING:
     from airflow_provider_triton.client.grpc_transport import AsyncGrpcSession
@@ -67,7 +65,7 @@ class TritonCaller:
         """Send a call of `airflow_provider_triton.client.calls`, wait for the answer and return its typed result.
 
         :param limit_s: instead of the hook's.
-        :raises SlipwayError: which one, `airflow_provider_triton.client.failures` says.
+        :raises TritonError: which one, `airflow_provider_triton.client.failures` says.
         """
         if self.settings.control == "http":
             return run(self.ask_async(call, limit_s))
@@ -105,7 +103,7 @@ class TritonCaller:
     def check_inference(self, limit_s: float) -> None:
         """Ask whether the server lives, over the protocol of inference where control uses another.
 
-        :raises SlipwayError: it does not answer there.
+        :raises TritonError: it does not answer there.
         """
         if self.settings.inference == self.settings.control:
             return
@@ -128,7 +126,7 @@ class TritonCaller:
     def _parsed(self, call: Call[T], document: Any) -> T:
         try:
             return call.parse(document)
-        except (ValidationError, ValueError, TypeError, SlipwayError) as error:
+        except (ValidationError, ValueError, TypeError, TritonError) as error:
             found = str(error).replace("\n", " ")
             raise unavailable(self.settings, call.doing, f"an answer that cannot be read: {found}") from error
 
@@ -243,13 +241,3 @@ def _repeats(call: Call[Any], deadline: float) -> dict[str, Any]:
 def _left(deadline: float) -> float:
     """Return the seconds until a deadline; never none, which a client may take for no limit."""
     return max(0.001, deadline - time.monotonic())
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, in a thread of its own where this one has an event loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(contextvars.copy_context().run, asyncio.run, coroutine).result()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from urllib.parse import quote
 from airflow_provider_triton.client import results
 
 T = TypeVar("T")
+Other = TypeVar("Other")
 
 Value = str | int | bool | list[str] | None
 
@@ -53,6 +54,10 @@ class Call(Generic[T]):
     def is_repeatable(self) -> bool:
         """Return whether it may be sent again when no answer came: a question changes nothing."""
         return self.kind is Kind.QUESTION
+
+    def read_by(self, parse: Callable[[Any], Other]) -> Call[Other]:
+        """Return the same request, whose answer is read by another function."""
+        return replace(self, parse=parse)  # type: ignore[arg-type, return-value]
 
 
 def live() -> Call[bool]:
@@ -108,7 +113,7 @@ def model_metadata(model: str, version: int | None = None) -> Call[results.Model
         Kind.QUESTION,
         model_path(model, version),
         "get_model_metadata",
-        results.model_metadata_of,
+        results.ModelMetadata.model_validate,
         arguments=_model(model, version),
         model=model,
     )

@@ -1,4 +1,4 @@
-"""How an answer that is an error, or no answer, becomes one of the project's errors."""
+"""How an answer that is an error, or no answer, becomes one of the provider's errors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from airflow_provider_triton.client.calls import Call, Kind, named
 from airflow_provider_triton.client.settings import TritonSettings
-from slipway_core.errors import (
+from airflow_provider_triton.errors import (
     CredentialsRefusedError,
     LoadRefusedError,
     ModelInvalidError,
     ModelNotLoadedError,
     ServerRefusedError,
     ServerUnavailableError,
-    SlipwayError,
+    TritonError,
 )
 
 # Triton's words when its model repository, not the model, cannot be reached.
@@ -69,7 +69,7 @@ class ErrorAnswerError(Exception):
         return self.says(*_NOT_LOADED, _CONTROL_OFF, _RESTRICTED, "failed to load", "failed to unload")
 
 
-def error_of(call: Call[Any], answer: ErrorAnswerError, settings: TritonSettings) -> SlipwayError:
+def error_of(call: Call[Any], answer: ErrorAnswerError, settings: TritonSettings) -> TritonError:
     """Return the error that an answer to a call means."""
     found = _common(answer, call.doing, call.model, settings)
     if found is not None:
@@ -88,7 +88,7 @@ def error_of(call: Call[Any], answer: ErrorAnswerError, settings: TritonSettings
 
 def inference_error(
     model: str, version: int | None, wanted: str, answer: ErrorAnswerError, settings: TritonSettings
-) -> SlipwayError:
+) -> TritonError:
     """Return the error that an answer to an inference request means: the model cannot be relied on."""
     doing = f"asking {named(model, version)}"
     found = _common(answer, doing, model, settings)
@@ -99,7 +99,7 @@ def inference_error(
         f"{named(model, version)} at {address} answered a request with an error",
         expected=f"the outputs {wanted}",
         found=answer.words,
-        remedy="if the request suits the model's signature, mend the model and release a new version",
+        remedy="if the request suits the model's signature, mend the model",
     )
 
 
@@ -113,9 +113,7 @@ def unavailable(settings: TritonSettings, doing: str, found: str) -> ServerUnava
     )
 
 
-def _common(
-    answer: ErrorAnswerError, doing: str, model: str, settings: TritonSettings
-) -> SlipwayError | None:
+def _common(answer: ErrorAnswerError, doing: str, model: str, settings: TritonSettings) -> TritonError | None:
     """Return what an answer means whatever was asked, or None."""
     if answer.status in _CREDENTIALS or answer.says(_RESTRICTED):
         return CredentialsRefusedError(
@@ -141,7 +139,7 @@ def _common(
     return None
 
 
-def _load_failed(call: Call[Any], answer: ErrorAnswerError, settings: TritonSettings) -> SlipwayError:
+def _load_failed(call: Call[Any], answer: ErrorAnswerError, settings: TritonSettings) -> TritonError:
     """Return the error of a load: the model is refused, or could not be looked at."""
     if answer.says(*_REPOSITORY_AWAY):
         return ServerUnavailableError(
@@ -154,5 +152,5 @@ def _load_failed(call: Call[Any], answer: ErrorAnswerError, settings: TritonSett
         f"Triton at {settings.address} refuses to load {call.model!r}",
         expected="a model that loads",
         found=answer.words,
-        remedy="read the server's log, mend the model or its serving options, release a new version",
+        remedy="read the server's log, mend the model or its configuration",
     )

@@ -6,12 +6,9 @@ HTTP and gRPC answer in two forms: protobuf's JSON has 64-bit numbers as text an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-
-from slipway_core.tensors import ModelSignature, signature_from_metadata
 
 READY = "READY"
 
@@ -53,20 +50,37 @@ class IndexEntry(Result):
         return self.state == READY and self.version is not None
 
 
-@dataclass(frozen=True)
-class ModelMetadata:
-    """One model: the versions that the server has ready, and its inputs and outputs."""
+class TensorSpec(Result):
+    """One input or output.
 
-    name: str
-    platform: str
-    versions: tuple[int, ...]
-    signature: ModelSignature
+    :param datatype: in Triton's words, such as ``FP32``.
+    :param shape: -1 where a size is open; the batch dimension first, where the model has one.
+    """
+
+    name: str = Field(min_length=1)
+    datatype: str = Field(min_length=1)
+    shape: tuple[Annotated[int, Field(ge=-1)], ...]
+
+    def __str__(self) -> str:
+        return f"{self.datatype}[{', '.join(map(str, self.shape))}]"
 
 
-class _Metadata(Result):
+class ModelMetadata(Result):
+    """One model: the versions that the server has ready, and its inputs and outputs by their names' order."""
+
     name: str
     platform: str = ""
     versions: tuple[int, ...] = ()
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+
+    @field_validator("inputs", "outputs")
+    @classmethod
+    def _by_name(cls, value: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+        found = {tensor.name: tensor for tensor in value}
+        if len(found) != len(value):
+            raise ValueError("two tensors have the same name")
+        return tuple(found[name] for name in sorted(found))
 
 
 class Duration(Result):
@@ -148,15 +162,6 @@ def index_of(document: Any) -> tuple[IndexEntry, ...]:
     """Return the entries of a repository index."""
     entries = document.get("models", []) if isinstance(document, Mapping) else document
     return tuple(IndexEntry.model_validate(entry) for entry in _list(entries))
-
-
-def model_metadata_of(document: Any) -> ModelMetadata:
-    """Return one model's metadata.
-
-    :raises ModelInvalidError: inputs or outputs cannot be read.
-    """
-    found = _Metadata.model_validate(document)
-    return ModelMetadata(found.name, found.platform, found.versions, signature_from_metadata(document))
 
 
 def config_of(document: Any) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from slipway.hooks.connection_fields import bracketed, decoded, extra_of
-from slipway_core.errors import UserError
-from slipway_core.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
+from airflow_provider_triton.connection_fields import bracketed, decoded, extra_of
+from airflow_provider_triton.errors import UserError
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -27,6 +26,7 @@ CONNECT_LIMIT_S = 10.0
 # A load answers only when it is done: this is longer than the largest model takes.
 CALL_LIMIT_S = 600.0
 _HEADERS_LIMIT = 32
+_REPOSITORY_PATH = "repository_path"
 
 
 class ConnectionExtra(BaseModel):
@@ -174,11 +174,11 @@ def repository_path_of(connection: Connection, conn_id: str) -> str | None:
 
     :raises UserError: it is no absolute path.
     """
-    path = _extra(connection, conn_id).get(REPOSITORY_PATH)
+    path = _extra(connection, conn_id).get(_REPOSITORY_PATH)
     if path is None or str(path).startswith("/"):
         return None if path is None else str(path)
     raise UserError(
-        f"the extra {REPOSITORY_PATH!r} of the connection {conn_id!r} is no absolute path",
+        f"the extra {_REPOSITORY_PATH!r} of the connection {conn_id!r} is no absolute path",
         expected="a folder of the server's, such as /mnt/staging",
         found=str(path),
         remedy="correct it, or take it out",

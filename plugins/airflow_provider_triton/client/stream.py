@@ -12,7 +12,7 @@ import numpy as np
 from tritonclient.utils import InferenceServerException
 
 from airflow_provider_triton.client.tensors import Arrays, grpc_tensors
-from slipway_core.errors import TimedOutError
+from airflow_provider_triton.errors import TimedOutError
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc
@@ -100,7 +100,7 @@ class AnswerStream:
                 f"{self._model_name!r} version {self._version} did not finish an answer",
                 expected=f"the last response to a request within {self._timeout_s:g} s",
                 found="none",
-                remedy="let the model write less, or raise the limit (`validation.timeout_s` in a release file)",
+                remedy="let the model write less, or raise the limit of a request (`timeout_s`)",
             ) from None
         if error is not None:
             raise error

@@ -16,7 +16,7 @@ from airflow_provider_triton.client.caller import TritonCaller
 from airflow_provider_triton.client.failures import NoAnswerError
 from airflow_provider_triton.client.pending import pending_requests
 from airflow_provider_triton.client.results import IndexEntry
-from slipway_core.errors import (
+from airflow_provider_triton.errors import (
     ModelNotLoadedError,
     ServerUnavailableError,
     TimedOutError,

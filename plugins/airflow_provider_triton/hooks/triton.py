@@ -23,7 +23,7 @@ from airflow_provider_triton.client.results import (
 )
 from airflow_provider_triton.client.settings import TritonSettings, repository_path_of, settings_of
 from airflow_provider_triton.client.tensors import Arrays
-from slipway_core.errors import SlipwayError
+from airflow_provider_triton.errors import TritonError
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class TritonHook(BaseHook):
     connection of another type with the same fields works as well. Without ``protocol`` control goes over HTTP and
     inference over gRPC.
 
-    Every call has a time limit for all of it, and fails with an error of `slipway_core.errors` whose cause
+    Every call has a time limit for all of it, and fails with an error of `airflow_provider_triton.errors` whose cause
     is the client's. Only questions are sent again where no answer came: an inference request may have an effect, and a
     load or an unload is repeated by who knows whether it is still wanted.
 
@@ -261,7 +261,7 @@ class TritonHook(BaseHook):
             server = self.caller.ask(calls.server_metadata(), limit_s)
             is_ready = self.caller.ask(calls.ready(), limit_s)
             self.caller.check_inference(limit_s)
-        except SlipwayError as error:
+        except TritonError as error:
             return False, str(error)
         state = "ready" if is_ready else "not ready"
         return True, f"{server.name} {server.version} at {self.address} answers and is {state}"

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_provider_triton.client.caller import run
+from airflow_provider_triton.client.event_loop import run
+from airflow_provider_triton.errors import TimedOutError, TritonError
 from airflow_provider_triton.links import TritonServerLink
-from slipway_core.errors import SlipwayError, TimedOutError
 
 T = TypeVar("T")
 
@@ -29,10 +29,10 @@ def defer_limit(limit_s: float) -> timedelta:
 def result_of(event: dict[str, Any]) -> Any:
     """Return the result that a trigger's event holds.
 
-    :raises SlipwayError: it holds an error.
+    :raises TritonError: it holds an error.
     """
     if event["error"] is not None:
-        raise SlipwayError.from_dict(event["error"])
+        raise TritonError.from_dict(event["error"])
     return event.get("result")
 
 

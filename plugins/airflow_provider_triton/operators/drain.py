@@ -10,9 +10,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators.base import LINKS, defer_limit, result_of, within
+from airflow_provider_triton.operators.failures import airflow_failures
 from airflow_provider_triton.operators.fields import seconds
 from airflow_provider_triton.triggers.triton import TritonDrainTrigger
-from slipway.failures import airflow_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway_core.errors import UserError
+from airflow_provider_triton.errors import UserError
 
 Config = dict[str, Any]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from pydantic import TypeAdapter, ValidationError
 
+from airflow_provider_triton.errors import ServerUnavailableError, TritonError, UserError
 from airflow_provider_triton.operators.base import LINKS, within
+from airflow_provider_triton.operators.failures import airflow_failures
 from airflow_provider_triton.operators.fields import config_or_none, names, pinned_versions, seconds
 from airflow_provider_triton.operators.fleet_servers import PlainServers, States
-from slipway.failures import airflow_failures
-from slipway_core.errors import ServerUnavailableError, SlipwayError, UserError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -80,7 +80,7 @@ class TritonFleetLoadOperator(BaseOperator):
             return
         try:
             errors = within(_KILLED_LIMIT_S, self._servers(_KILLED_LIMIT_S).take_back(before))
-        except SlipwayError as error:
+        except TritonError as error:
             self.log.warning("the servers could not be led back: %s", error)
             return
         for conn_id, left in errors.items():
@@ -112,7 +112,7 @@ class TritonFleetLoadOperator(BaseOperator):
         self._under_way = before
         try:
             loaded = within(limit_s, servers.load(config, versions))
-        except SlipwayError as error:
+        except TritonError as error:
             self._led_back(within(limit_s, servers.take_back(before)), error)
             self._over(store)
             raise
@@ -139,7 +139,7 @@ class TritonFleetLoadOperator(BaseOperator):
         if store is not None:
             store.delete(_BEFORE)
 
-    def _led_back(self, errors: Mapping[str, SlipwayError], cause: SlipwayError) -> None:
+    def _led_back(self, errors: Mapping[str, TritonError], cause: TritonError) -> None:
         """Tell of the servers that could not be led back; the task is tried again then, whatever the cause."""
         if not errors:
             self.log.info("each server has what it had before")

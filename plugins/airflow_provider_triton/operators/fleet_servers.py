@@ -10,18 +10,15 @@ from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_triton.client import calls
 from airflow_provider_triton.client.calls import Call
-from airflow_provider_triton.hooks.triton import TritonHook, versions_ready
-from slipway.fleet.each import outcomes_of
-from slipway_core.errors import (
+from airflow_provider_triton.client.model_config import config_sha256, departures
+from airflow_provider_triton.errors import (
     LoadRefusedError,
     ModelNotLoadedError,
     ServerUnavailableError,
-    SlipwayError,
     TimedOutError,
+    TritonError,
 )
-from slipway_core.triton_config.build import pin_versions
-from slipway_core.triton_config.canonical import config_sha256
-from slipway_core.triton_config.ensemble import departures
+from airflow_provider_triton.hooks.triton import TritonHook, versions_ready
 
 T = TypeVar("T")
 
@@ -40,7 +37,7 @@ class ServerState(BaseModel):
 
     @property
     def config_sha256(self) -> str:
-        """Return the digest of the configuration's canonical form; empty without one."""
+        """Return the SHA-256, in hex, of the configuration; empty without one."""
         return "" if self.config is None else config_sha256(self.config)
 
 
@@ -61,7 +58,7 @@ class PlainServers:
     async def states(self) -> States:
         """Return what each server has.
 
-        :raises SlipwayError: one does not answer.
+        :raises TritonError: one does not answer.
         """
         found, errors = await self._on_each(self._state)
         for conn_id, error in errors.items():
@@ -92,14 +89,15 @@ class PlainServers:
             remedy="mend the model, or the servers that are named, and load it again",
         ) from next(iter(errors.values()))
 
-    async def take_back(self, before: Mapping[str, ServerState]) -> dict[str, SlipwayError]:
+    async def take_back(self, before: Mapping[str, ServerState]) -> dict[str, TritonError]:
         """Lead each server back to what it had; return the errors of those where that failed."""
         _, errors = await self._on_each(lambda hook: self._take_back(hook, before[hook.triton_conn_id]))
         return errors
 
     async def _take_back(self, hook: TritonHook, before: ServerState) -> None:
         if before.config is not None:
-            await self._load_one(hook, pin_versions(before.config, before.versions), before.versions)
+            pinned = {**before.config, "version_policy": {"specific": {"versions": list(before.versions)}}}
+            await self._load_one(hook, pinned, before.versions)
             return
         await self._reach(hook, calls.unload(self._model), ())
 
@@ -158,17 +156,20 @@ class PlainServers:
 
     async def _on_each(
         self, work: Callable[[TritonHook], Awaitable[T]]
-    ) -> tuple[dict[str, T], dict[str, SlipwayError]]:
+    ) -> tuple[dict[str, T], dict[str, TritonError]]:
         """Do the same on all servers at once; return the results, and the errors of those that failed."""
-        outcomes = await outcomes_of([work(hook) for hook in self._hooks.values()])
-        results, errors = dict[str, T](), dict[str, SlipwayError]()
-        for conn_id, (result, error) in zip(self._hooks, outcomes, strict=True):
-            if error is not None:
+        results, errors = dict[str, T](), dict[str, TritonError]()
+
+        async def one(conn_id: str, hook: TritonHook) -> None:
+            try:
+                results[conn_id] = await work(hook)
+            except TritonError as error:
                 errors[conn_id] = error
-            else:
-                results[conn_id] = result  # type: ignore[assignment]
-        return results, errors
+
+        await asyncio.gather(*(one(conn_id, hook) for conn_id, hook in self._hooks.items()))
+        in_order = [conn_id for conn_id in self._hooks if conn_id in errors]
+        return results, {conn_id: errors[conn_id] for conn_id in in_order}
 
 
-def _told(errors: Mapping[str, SlipwayError]) -> str:
+def _told(errors: Mapping[str, TritonError]) -> str:
     return "; ".join(f"{conn_id}: {error.in_short()}" for conn_id, error in errors.items())

@@ -9,9 +9,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators.base import LINKS
+from airflow_provider_triton.operators.failures import airflow_failures
 from airflow_provider_triton.operators.fields import names, parsed, seconds, version_or_none
 from airflow_provider_triton.operators.tensors import arrays_of, lists_of
-from slipway.failures import airflow_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -67,7 +67,7 @@ class TritonInferOperator(BaseOperator):
         with airflow_failures():
             hook = TritonHook(self.triton_conn_id, seconds(self.timeout_s, "timeout_s"))
             version = version_or_none(self.version)
-            signature = hook.metadata(self.model_name, version).signature
-            wanted = names(self.outputs, "outputs") or [tensor.name for tensor in signature.outputs]
-            arrays = arrays_of(parsed(self.inputs), signature, self.model_name)
+            metadata = hook.metadata(self.model_name, version)
+            wanted = names(self.outputs, "outputs") or [tensor.name for tensor in metadata.outputs]
+            arrays = arrays_of(parsed(self.inputs), metadata, self.model_name)
             return lists_of(hook.infer(self.model_name, version, arrays, wanted), self.model_name)

@@ -11,19 +11,13 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_provider_triton.client.model_config import departures
+from airflow_provider_triton.errors import LoadRefusedError, ModelNotLoadedError, TimedOutError, UserError
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators.base import LINKS, defer_limit, result_of
+from airflow_provider_triton.operators.failures import airflow_failures
 from airflow_provider_triton.operators.fields import Config, config_or_none, parsed, pinned_versions, seconds
 from airflow_provider_triton.triggers.triton import TritonLoadModelTrigger
-from slipway.failures import airflow_failures
-from slipway_core.errors import (
-    InputMissingError,
-    LoadRefusedError,
-    ModelNotLoadedError,
-    TimedOutError,
-    UserError,
-)
-from slipway_core.triton_config.ensemble import departures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,9 +30,8 @@ _LEAST_S = 1.0
 class TritonLoadModelOperator(BaseOperator):
     """Loads a model with a full configuration and waits until the versions that it pins are ready.
 
-    A load names a model and not a version: what pins versions is ``version_policy.specific`` in the
-    configuration, which must be whole (`slipway_core.triton_config.build.pin_versions`). In the end the
-    server's own word on each configuration is compared with what was asked for.
+    A load names a model and not a version: what pins versions is ``version_policy.specific`` in the configuration,
+    which must be whole. In the end the server's own word on each configuration is compared with what was asked for.
 
     Run again, also after it was killed, it asks for the same loads again, which is harmless, and ends as the first run
     would have. A load that was asked for goes on in the server when the task is killed: a load that fails leaves what
@@ -150,12 +143,16 @@ class TritonLoadModelOperator(BaseOperator):
         try:
             return {path: Path(file).read_bytes() for path, file in self.files.items()}
         except OSError as error:
-            raise InputMissingError(
+            raise UserError(
                 f"a file to load {self.model_name!r} with cannot be read",
                 expected="a file of the worker",
                 found=f"{error.filename}: {error.strerror}",
                 remedy="correct `files`",
             ) from error
+
+    def departures(self, wanted: Config, served: Config) -> list[str]:
+        """Say in words where the configuration that the server uses is not what was asked for."""
+        return departures(wanted, served)
 
     def _verified(self, models: Sequence[tuple[str, Config | None]]) -> list[int]:
         """Wait until all are ready and hold the server's configurations against those asked for."""
@@ -164,7 +161,7 @@ class TritonLoadModelOperator(BaseOperator):
         for name, config in models:
             ready = self._await_ready(hook, name, config, deadline)
             for version in ready:
-                found = [] if config is None else departures(config, hook.config(name, version))
+                found = [] if config is None else self.departures(config, hook.config(name, version))
                 if found:
                     raise LoadRefusedError(
                         f"Triton at {hook.address} serves {name!r} version {version} otherwise than it "

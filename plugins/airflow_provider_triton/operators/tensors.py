@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from tritonclient.utils import triton_to_np_dtype
 
-from slipway_core.errors import UserError
-from slipway_core.tensors import ModelSignature, TensorSpec
+from airflow_provider_triton.client.results import ModelMetadata, TensorSpec
+from airflow_provider_triton.errors import UserError
 
 # XCom is a database: larger answers belong elsewhere.
 VALUES_LIMIT = 10_000
@@ -18,13 +18,13 @@ _MODEL_BYTES = "BYTES"
 _UNSUPPORTED = frozenset({"BF16"})
 
 
-def arrays_of(inputs: Mapping[str, Any], signature: ModelSignature, model: str) -> dict[str, np.ndarray]:
+def arrays_of(inputs: Mapping[str, Any], metadata: ModelMetadata, model: str) -> dict[str, np.ndarray]:
     """Return the arrays of a request.
 
     :param inputs: nested lists by the input's name, the batch dimension first where the model has one.
     :raises UserError: a name is not the model's, or the values do not fit its datatype or shape.
     """
-    tensors = {tensor.name: tensor for tensor in signature.inputs}
+    tensors = {tensor.name: tensor for tensor in metadata.inputs}
     unknown = sorted(set(inputs) - set(tensors))
     if unknown:
         raise UserError(
@@ -36,7 +36,7 @@ def arrays_of(inputs: Mapping[str, Any], signature: ModelSignature, model: str) 
     return {name: _array(values, tensors[name], model) for name, values in inputs.items()}
 
 
-def zeros_of(signature: ModelSignature, model: str) -> dict[str, np.ndarray]:
+def zeros_of(metadata: ModelMetadata, model: str) -> dict[str, np.ndarray]:
     """Return a request of zeros, or empty strings, with 1 for each dimension that is open."""
     return {
         tensor.name: _array(
@@ -46,7 +46,7 @@ def zeros_of(signature: ModelSignature, model: str) -> dict[str, np.ndarray]:
             tensor,
             model,
         )
-        for tensor in signature.inputs
+        for tensor in metadata.inputs
     }
 
 

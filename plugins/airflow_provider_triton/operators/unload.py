@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_triton.errors import TimedOutError
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators.base import LINKS
+from airflow_provider_triton.operators.failures import airflow_failures
 from airflow_provider_triton.operators.fields import names, seconds
-from slipway.failures import airflow_failures
-from slipway_core.errors import TimedOutError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -11,9 +11,9 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators.base import LINKS, within
+from airflow_provider_triton.operators.failures import airflow_failures
 from airflow_provider_triton.operators.fields import parsed, seconds, version_or_none
 from airflow_provider_triton.operators.tensors import arrays_of, zeros_of
-from slipway.failures import airflow_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -68,14 +68,14 @@ class TritonWarmUpOperator(BaseOperator):
             limit_s = seconds(self.timeout_s, "timeout_s")
             hook = TritonHook(self.triton_conn_id, limit_s)
             version = version_or_none(self.version)
-            signature = hook.metadata(self.model_name, version).signature
+            metadata = hook.metadata(self.model_name, version)
             given = parsed(self.inputs)
             arrays = (
-                zeros_of(signature, self.model_name)
+                zeros_of(metadata, self.model_name)
                 if given is None
-                else arrays_of(given, signature, self.model_name)
+                else arrays_of(given, metadata, self.model_name)
             )
-            wanted = [tensor.name for tensor in signature.outputs]
+            wanted = [tensor.name for tensor in metadata.outputs]
             latencies_ms = within(limit_s, self._ask(hook, version, arrays, wanted, limit_s))
         first = max(one[0] for one in latencies_ms)
         p50, p99 = np.percentile([ms for one in latencies_ms for ms in one[1:]], [50, 99])

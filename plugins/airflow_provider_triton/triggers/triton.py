@@ -10,15 +10,15 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_triton.client.waits import POLL_INTERVAL_S, drain, load_models, wait_ready
+from airflow_provider_triton.errors import TritonError
 from airflow_provider_triton.hooks.triton import TritonHook
-from slipway.triggers.timing import Pace
-from slipway_core.errors import SlipwayError
+from airflow_provider_triton.triggers.pace import Pace
 
 
 class TritonTrigger(BaseTrigger):
     """Waits for something on a Triton server.
 
-    Yields one event: ``{"error": null}``, with ``result`` where there is one, or ``{"error": SlipwayError.to_dict()}``.
+    Yields one event: ``{"error": null}``, with ``result`` where there is one, or ``{"error": TritonError.to_dict()}``.
     A trigger that starts anew on another triggerer goes on from what the server says then.
     """
 
@@ -40,7 +40,7 @@ class TritonTrigger(BaseTrigger):
         try:
             result = await self.wait()
             event = {"error": None} if result is None else {"error": None, "result": result}
-        except SlipwayError as error:
+        except TritonError as error:
             event = {"error": error.to_dict()}
         await pace.until_due()
         yield TriggerEvent(event)

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import slipway_core
-from airflow_provider_triton.client.caller import run
-from airflow_provider_triton.hooks.triton import TritonHook
+from airflow_provider_triton.client.event_loop import run
 from slipway.deployment.settings import folder_of, is_missing_folder
 from slipway.fleet.members import Members, StaticMembers, with_control_over_grpc
 from slipway.fleet.placing import place
@@ -17,6 +16,7 @@ from slipway.fleet.release import FleetRelease
 from slipway.fleet.service_members import ServicePods
 from slipway.fleet.store import FleetStore
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_context import make_store

@@ -11,7 +11,7 @@ from airflow_provider_triton.client.settings import (
     CONNECT_LIMIT_S,
     TritonSettings,
 )
-from slipway.hooks.connection_fields import bracketed
+from airflow_provider_triton.connection_fields import bracketed
 
 
 @dataclass(frozen=True)

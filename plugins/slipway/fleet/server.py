@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from airflow_provider_triton.client import calls
-from airflow_provider_triton.client.caller import TritonCaller
 from airflow_provider_triton.client.calls import Call
-from airflow_provider_triton.client.waits import drain, wait_ready
 from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member
+from slipway.hooks.triton import TritonCaller
 from slipway_core.errors import (
     LoadRefusedError,
     ModelNotLoadedError,
@@ -273,7 +272,7 @@ class FleetServer:
                 continue
             await self._require_unused(name)
             await self._watched(
-                drain(self._caller, name, quiet_s=self._policy.quiet_s, limit_s=self._policy.drain_limit_s)
+                self._caller.drain(name, quiet_s=self._policy.quiet_s, limit_s=self._policy.drain_limit_s)
             )
 
     async def clean(self, version: int, candidates: tuple[str, ...]) -> None:
@@ -331,7 +330,7 @@ class FleetServer:
 
     async def _load(self, name: str, version: int, config: Mapping[str, Any]) -> None:
         await self._caller.ask_async(calls.load(name, config), self._policy.load_limit_s)
-        await wait_ready(self._caller, name, [version], self._policy.load_limit_s, _POLL_INTERVAL_S)
+        await self._caller.wait_ready(name, [version], self._policy.load_limit_s, _POLL_INTERVAL_S)
 
     async def _serves(self, name: str, version: int, config: Mapping[str, Any]) -> bool:
         try:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_triton.client.settings import TritonSettings
-from airflow_provider_triton.hooks.triton import TritonHook
+from airflow_provider_triton.connection_fields import bracketed
 from slipway.blocking_calls import BlockingCalls
 from slipway.fleet.members import Member, with_control_over_grpc
-from slipway.hooks.connection_fields import bracketed
 from slipway.hooks.kubernetes_object import ClusterObjectHook
+from slipway.hooks.triton import TritonHook
 from slipway_core.errors import TimedOutError, TransientError, UserError
 from slipway_core.fleet.fleet_file import ServiceMembers
 from slipway_kubernetes import ObjectKind

@@ -31,7 +31,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 from yarl import URL
 
-from slipway.hooks.connection_fields import base_url, decoded, extra_of
+from airflow_provider_triton.connection_fields import decoded, extra_of
+from slipway.hooks.connection_fields import base_url
 from slipway_core.errors import MetricsUnavailableError, TransientError, UserError
 from slipway_core.http_answers.retry_after import HEADER, STATUSES, retry_after_s
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from slipway.hooks.connection_fields import extra_of
+from airflow_provider_triton.connection_fields import extra_of
 from slipway_core.errors import UserError
 
 

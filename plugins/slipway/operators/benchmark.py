@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.extra_links import EVIDENCE_LINKS
+from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
 from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchmark_command

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators import TritonLoadModelOperator
 from airflow_provider_triton.operators.base import LINKS
 from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook, slipway_errors
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
@@ -26,7 +26,8 @@ from slipway_core.publishing.manifest import SIGNATURE_FILE, Manifest, attachmen
 from slipway_core.record.kinds import StageFinished
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.serving.sequences import require_no_sequences
-from slipway_core.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
+from slipway_core.triton_config.ensemble import Configs, departures, load_order, pin_bundle, rename_bundle
+from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import to_pbtxt
 from slipway_core.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 
@@ -249,6 +250,30 @@ class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
         super().__init__(**kwargs)
         self.release = release
         self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> Any:
+        """Load; return the versions of the model that are ready."""
+        with airflow_failures():
+            return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Go on when the server has answered the loads."""
+        with airflow_failures():
+            return super().execute_complete(context, event)
+
+    def load(self) -> list[int]:
+        """Ask for the loads and wait; errors are Slipway's."""
+        with slipway_errors():
+            return super().load()
+
+    def load_answered(self, event: dict[str, Any]) -> list[int]:
+        """Wait for the versions to get ready; errors are Slipway's."""
+        with slipway_errors():
+            return super().load_answered(event)
+
+    def departures(self, wanted: Config, served: Config) -> list[str]:
+        """Compare by the canonical form, as everything that is published is compared."""
+        return departures(wanted, served)
 
 
 class LoadCandidateOperator(StagingLoadOperator):

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
+from slipway.hooks.triton import TritonHook
 from slipway.operators.base import recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging

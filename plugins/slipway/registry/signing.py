@@ -19,7 +19,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-from slipway.hooks.connection_fields import extra_of
+from airflow_provider_triton.connection_fields import extra_of
 from slipway.registry.envelope import signed_payload
 from slipway_core.errors import SignedWithoutIdentityError, SigningRefusedError, UserError
 from slipway_core.publishing.manifest import Manifest

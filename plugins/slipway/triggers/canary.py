@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_triton.triggers.pace import Pace
 from slipway.hooks.ingress import IngressHook
 from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_context import Connections, ReleaseContext
@@ -17,7 +18,7 @@ from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
-from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
+from slipway.triggers.timing import STORE_TIMEOUT_S
 from slipway_core.bucket_layout import watch_journal_key
 from slipway_core.errors import SlipwayError
 from slipway_core.rollout.holder_identity import Stage

@@ -8,11 +8,12 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_triton.triggers.pace import Pace
 from slipway.blocking_calls import BlockingCalls
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy, reconcile_async
-from slipway.triggers.timing import STORE_TIMEOUT_S, Pace
+from slipway.triggers.timing import STORE_TIMEOUT_S
 from slipway_core.errors import ReleaseHeldError, SlipwayError
 from slipway_core.rollout.actions import Wait
 from slipway_core.rollout.reconciler import Reconciliation

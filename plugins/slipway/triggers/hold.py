@@ -11,10 +11,10 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from pydantic import TypeAdapter
 
+from airflow_provider_triton.triggers.pace import Pace
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record_reader import RecordReader
-from slipway.triggers.timing import Pace
 from slipway_core.errors import SlipwayError
 from slipway_core.spec.rollout.release_windows import ReleaseWindow
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_triton.client.results import READY
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.registry.registry import ModelRegistry
 from slipway_core.bucket_layout import CONFIG_FILE, Role, staged_key, staged_name, staged_prefixes
 from slipway_core.errors import LoadRefusedError, TimedOutError

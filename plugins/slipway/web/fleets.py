@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from airflow_provider_triton.client.caller import run
+from airflow_provider_triton.client.event_loop import run
 from slipway.dag_header import releases_dir
 from slipway.fleet.context import FleetContext, fleets_dir, members_of
 from slipway.fleet.status import parity_now

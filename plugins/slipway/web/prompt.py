@@ -14,8 +14,8 @@ from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import select
 
+from airflow_provider_triton.connection_fields import extra_of
 from slipway.dag_header import releases_dir
-from slipway.hooks.connection_fields import extra_of
 from slipway.workflows import REGISTRY_SYNC
 from slipway_core.errors import UserError
 from slipway_core.identifiers import list_models

@@ -21,8 +21,8 @@ from tests.support.store.publication import Publication
 from tests.support.store.real_servers import SERVERS
 
 if TYPE_CHECKING:
-    from airflow_provider_triton.hooks.triton import TritonHook
     from slipway.hooks.s3_store import ModelStoreHook
+    from slipway.hooks.triton import TritonHook
     from slipway.registry.registry import StoredSource
 
 _bucket_numbers = itertools.count(1)

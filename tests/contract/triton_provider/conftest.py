@@ -13,6 +13,7 @@ from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.store.connections import triton_connection
+from tests.support.triton_provider.alone import installed_alone
 from tests.support.triton_provider.servers import (
     alive,
     running_triton,
@@ -21,6 +22,12 @@ from tests.support.triton_provider.servers import (
     write_wrapping,
 )
 from tests.support.triton_provider.slow_model import write_slow_model
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has Airflow and the provider's wheel, and nothing of Slipway."""
+    return installed_alone(tmp_path_factory.mktemp("alone"))
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_provider_triton.client.caller import run
+from airflow_provider_triton.client.event_loop import run
 from airflow_provider_triton.client.pending import pending_requests
+from airflow_provider_triton.errors import ModelInvalidError, ModelNotLoadedError, TimedOutError
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators import (
     TritonDrainModelOperator,
@@ -21,7 +22,6 @@ from airflow_provider_triton.operators import (
     TritonWaitReadyOperator,
     TritonWarmUpOperator,
 )
-from slipway_core.errors import ModelInvalidError, ModelNotLoadedError, TimedOutError
 from slipway_core.triton_config.build import pin_versions
 from slipway_sandbox.host.ports import free_port
 from slipway_sandbox.services.triton import TritonServer

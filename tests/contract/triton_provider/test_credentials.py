@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_triton.client import calls
+from airflow_provider_triton.errors import CredentialsRefusedError, ServerUnavailableError, UserError
 from airflow_provider_triton.hooks.triton import TritonHook
-from slipway_core.errors import CredentialsRefusedError, ServerUnavailableError, UserError
 from slipway_core.triton_config.build import pin_versions
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.triton_provider.certificates import Authority

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_triton.errors import LoadRefusedError, ServerUnavailableError
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators import TritonFleetLoadOperator, fleet_servers
 from airflow_provider_triton.operators.base import within
-from slipway_core.errors import LoadRefusedError, ServerUnavailableError
 from slipway_core.triton_config.build import pin_versions
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.services.triton import TritonServer

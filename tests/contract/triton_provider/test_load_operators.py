@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
+from airflow_provider_triton.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators import TritonLoadModelOperator, TritonUnloadModelOperator
-from slipway_core.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
 from slipway_core.triton_config.build import pin_versions
 from slipway_sandbox.host.ports import free_port
 from tests.support.serving.models import table_model

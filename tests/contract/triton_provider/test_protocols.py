@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from airflow_provider_triton.client import calls
-from airflow_provider_triton.hooks.triton import TritonHook
-from airflow_provider_triton.operators import TritonUnloadModelOperator
-from slipway_core.errors import (
+from airflow_provider_triton.client.model_config import departures
+from airflow_provider_triton.errors import (
     LoadRefusedError,
     ModelInvalidError,
     ModelNotLoadedError,
     ServerRefusedError,
     UserError,
 )
+from airflow_provider_triton.hooks.triton import TritonHook
+from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway_core.triton_config.build import pin_versions
-from slipway_core.triton_config.ensemble import departures
 from tests.support.serving.models import table_model
 from tests.support.triton_provider.table import CONTEXT, ROW, UNKNOWN_ROW
 from tests.support.waiting import wait_until
@@ -49,9 +49,7 @@ def test_load_is_seen_in_index_health_metadata_and_configuration(
     assert not either.is_model_ready("table", 1)
     metadata = either.metadata("table")
     assert (metadata.versions, metadata.platform) == ((2,), "onnxruntime_onnx")
-    assert [(one.name, one.datatype, one.shape) for one in metadata.signature.inputs] == [
-        ("x", "FP32", (-1, 2))
-    ]
+    assert [(one.name, one.datatype, one.shape) for one in metadata.inputs] == [("x", "FP32", (-1, 2))]
     assert departures(asked, either.config("table", 2)) == []
 
 

@@ -1,4 +1,4 @@
-"""The project as an Airflow provider: Airflow's own providers' manager and API server know the connection type."""
+"""The provider's wheel, installed without Slipway: Airflow's own manager and API server know the connection type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from slipway_sandbox.host.ports import LOOPBACK, free_port
 from slipway_sandbox.host.settings import PROJECT_ROOT
 from slipway_sandbox.services.triton import TritonServer
-from tests.support.triton_provider.provider import ask_airflow
+from tests.support.triton_provider.alone import run_alone
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -21,7 +21,7 @@ TOKEN = "token-that-nobody-may-see"
 
 
 @pytest.fixture(scope="module")
-def told(triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def told(alone: Path, triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What Airflow says: of the type, and of a test of each of four connections."""
 
     def body(port: int, **extra: Any) -> dict[str, Any]:
@@ -41,14 +41,16 @@ def told(triton: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> dict
         body(free_port(), timeout_s=2),
         body(ports.http, protocol="carrier pigeon"),
     ]
-    return ask_airflow(tmp_path_factory.mktemp("provider"), bodies)
+    home = tmp_path_factory.mktemp("provider")
+    found, log = run_alone(alone, home, "provider_program.py", [json.dumps(bodies)])
+    return {**found, "log": log}
 
 
 def names_us(line: str) -> bool:
     """Whether a line speaks of this provider; a file's path in it holds whatever the checkout's folder is called."""
     for folder in (PROJECT_ROOT, Path(sys.prefix), Path(sys.prefix).resolve()):
         line = line.replace(str(folder), "")
-    return "slipway" in re.sub(r"\S*/\S*", "", line)
+    return "triton" in re.sub(r"\S*/\S*", "", line)
 
 
 def test_providers_manager_knows_hook_and_link(told: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
-"""The example DAG, run by Airflow against a real tritonserver."""
+"""The example DAG of the installed provider, run by an Airflow that has nothing of Slipway, on a real tritonserver."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,15 +11,12 @@ import pytest
 from airflow_provider_triton.hooks.triton import TritonHook
 from slipway_core.triton_config.build import pin_versions
 from slipway_core.triton_config.pbtxt import from_pbtxt
-from slipway_sandbox.host.settings import PROJECT_ROOT
 from slipway_sandbox.services.triton import TritonServer
-from tests.support.dags.run import run_dag
 from tests.support.serving.models import table_model, write_repository
+from tests.support.triton_provider.alone import PROVIDER, run_alone
 from tests.support.triton_provider.servers import running_triton, typed_connection
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.nightly]
-
-FILE = PROJECT_ROOT / "plugins/airflow_provider_triton/example_dags/replace_model.py"
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[TritonServer]:
 
 
 def test_model_is_replaced_when_it_answers_as_expected(
-    server: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Path, server: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that answers wrongly is unloaded, and the old one serves on; one that answers right replaces it."""
     connection = typed_connection(server.ports.http, grpc_port=server.ports.grpc)
@@ -50,7 +48,11 @@ def test_model_is_replaced_when_it_answers_as_expected(
     home = tmp_path / "home"
     home.mkdir()
     environment = {"AIRFLOW_CONN_OWN_TRITON": connection}
-    refused, passed = run_dag(home, FILE, "replace_model", [wrong, right], environment)
+    confs = [json.dumps([wrong, right])]
+    found, _ = run_alone(alone, home, "example_program.py", confs, environment)
+    assert (found["project"], found["imported"]) == ([], [])
+    assert not Path(found["folder"]).is_relative_to(PROVIDER)
+    refused, passed = found["states"]
     assert (refused["check"], refused["unload_new"]) == ("failed", "success")
     assert refused["drain_old"] == "upstream_failed"
     assert passed.pop("unload_new") == "skipped"

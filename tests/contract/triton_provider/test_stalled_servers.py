@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_triton.client import calls
+from airflow_provider_triton.errors import ServerUnavailableError, TransientError
 from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators import (
     TritonDrainModelOperator,
     TritonLoadModelOperator,
     TritonUnloadModelOperator,
 )
-from slipway.triggers.timing import SHORTEST_S
-from slipway_core.errors import ServerUnavailableError, TransientError
+from airflow_provider_triton.triggers.pace import SHORTEST_S
 from slipway_core.triton_config.build import pin_versions
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.stalled.stopping import stop

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airflow_provider_triton.errors import LoadRefusedError, ModelInvalidError
 from airflow_provider_triton.hooks.triton import TritonHook
-from slipway_core.errors import LoadRefusedError, ModelInvalidError
 from slipway_core.triton_config.build import pin_versions
 from tests.support.triton_provider.table import ROW, UNKNOWN_ROW
 
@@ -28,9 +28,9 @@ def test_load_serves_exactly_the_pinned_version(hook: TritonHook, config: dict[s
 def test_metadata_and_configuration_are_the_servers(hook: TritonHook, config: dict[str, Any]) -> None:
     """Metadata make a signature, and the configuration says what was pinned."""
     hook.load("table", pin_versions(config, [2]))
-    signature = hook.metadata("table", 2).signature
-    assert [(one.name, one.datatype, one.shape) for one in signature.inputs] == [("x", "FP32", (-1, 2))]
-    assert [one.name for one in signature.outputs] == ["y"]
+    metadata = hook.metadata("table", 2)
+    assert [(one.name, one.datatype, one.shape) for one in metadata.inputs] == [("x", "FP32", (-1, 2))]
+    assert [one.name for one in metadata.outputs] == ["y"]
     assert hook.config("table", 2)["version_policy"]["specific"]["versions"] in ([2], ["2"])
 
 

@@ -9,8 +9,8 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
+from airflow_provider_triton.errors import LoadRefusedError, ServerUnavailableError, TimedOutError, UserError
 from airflow_provider_triton.hooks.triton import TritonHook
-from slipway_core.errors import LoadRefusedError, ServerUnavailableError, TimedOutError, UserError
 from slipway_sandbox.host.ports import LOOPBACK, free_port
 from tests.support.http_server import QuietHandler, http_server, in_thread
 from tests.support.store.connections import triton_connection

@@ -14,6 +14,7 @@ from typing import Any
 from airflow_provider_triton.client import calls
 from airflow_provider_triton.client.caller import TritonCaller
 from airflow_provider_triton.client.settings import TritonSettings
+from airflow_provider_triton.errors import ModelNotLoadedError
 from slipway.fleet import (
     FleetOutcome,
     FleetPolicy,
@@ -25,7 +26,6 @@ from slipway.fleet import (
     server_at,
 )
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway_core.errors import ModelNotLoadedError
 from slipway_core.fleet.alias import version_name
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.host.ports import LOOPBACK

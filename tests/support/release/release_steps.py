@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from airflow_provider_triton.operators import TritonLoadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, Staging

@@ -1,6 +1,6 @@
 """Asks Airflow, in a process of its own, what it knows of the connection type `triton`; writes the answers as JSON.
 
-    python -m tests.support.triton_provider.provider_program BODIES
+    python provider_program.py BODIES
 
 BODIES is JSON: for each connection to test the body of `POST /api/v2/connections/test`.
 """
@@ -26,7 +26,7 @@ def answers(bodies: list[dict[str, Any]]) -> dict[str, Any]:
         meta = client.get("/ui/connections/hook_meta").json()
         tests = [client.post("/api/v2/connections/test", json=body) for body in bodies]
     return {
-        "provider": manager.providers["slipway"].version,
+        "provider": manager.providers["airflow-provider-triton"].version,
         "hook": None if hook is None else hook.hook_class_name,
         "links": sorted(manager.extra_links_class_names),
         "sensitive": [

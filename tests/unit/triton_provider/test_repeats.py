@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from airflow_provider_triton.client import calls, http_transport
+from airflow_provider_triton.errors import ServerUnavailableError
 from airflow_provider_triton.hooks.triton import TritonHook
-from slipway_core.errors import ServerUnavailableError
 from slipway_sandbox.host.ports import LOOPBACK
 from tests.support.http_server import QuietHandler, http_server
 

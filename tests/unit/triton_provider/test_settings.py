@@ -9,8 +9,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_provider_triton.client.settings import ConnectionExtra, TritonSettings, settings_of
+from airflow_provider_triton.errors import UserError
 from airflow_provider_triton.provider_info import get_provider_info
-from slipway_core.errors import UserError
 
 
 def settings(

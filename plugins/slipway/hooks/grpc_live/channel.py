@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from slipway.hooks.connection_fields import bracketed
+from airflow_provider_triton.connection_fields import bracketed
 from slipway.hooks.ingress import Endpoint
 
 if TYPE_CHECKING:

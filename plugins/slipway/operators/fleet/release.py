@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException
 
-from airflow_provider_triton.client.caller import run
+from airflow_provider_triton.client.event_loop import run
 from slipway.airflow_run import is_missing_run, triggered_by
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_triton.client.caller import run
+from airflow_provider_triton.client.event_loop import run
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir, members_of
 from slipway.fleet.release import settle_fleet

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.base import attempt_of
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.live_look import LiveLook

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
+from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseStep
 from slipway.registry.registry import ModelRegistry
 from slipway.tuning.evidence import TuningEvidence

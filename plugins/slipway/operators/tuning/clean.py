@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.tuning.base import TuningStep
 from slipway.tuning.staged import remove_trials, trial_names, unload_models
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.revalidation.live_look import LiveLook, require_live_version
 from slipway.registry.registry import ModelRegistry

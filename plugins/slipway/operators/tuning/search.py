@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.base import attempt_of
 from slipway.operators.tuning.base import TuningStep
 from slipway.pods.description import ReleasePod

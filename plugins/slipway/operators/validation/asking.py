@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel
 from slipway.operators.validation.other_answers import OtherAnswers
 from slipway_core.errors import SpecError

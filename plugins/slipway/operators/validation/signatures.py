@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel, Staging
 from slipway.operators.validation.asking import streams
 from slipway.registry.registry import ModelRegistry
@@ -56,7 +56,7 @@ def sides_of(
 
 def _on_the_server(hook: TritonHook, staged: StagedModel) -> ServedTensors:
     """Return the server's word, not the manifest's: it is what clients will meet."""
-    signature = hook.metadata(staged.name, staged.version).signature
+    signature = hook.signature(staged.name, staged.version)
     return _served(signature, staged.config, is_stream=streams(staged))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from slipway.hooks.triton import TritonHook
 from slipway.read_model.store_health import StoreHealth
 from slipway.web.health.watch import Answer, Health, HealthWatch
 from slipway.web.sources import kept_sources

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_triton.client.caller import run
+from airflow_provider_triton.client.event_loop import run
 from slipway.fleet.context import FleetContext, members_of
 from slipway.fleet.release import release_fleet
 from slipway.fleet.status import parity_now

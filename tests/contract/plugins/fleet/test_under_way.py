@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.fleet import Member, server_at
 from slipway.fleet.server import FleetServer
+from slipway.hooks.triton import TritonHook
 from slipway_core.fleet.alias import LoadedVersion, loaded_version, version_name
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.host.ports import LOOPBACK

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from airflow_provider_triton.hooks.triton import TritonHook as ProviderHook
 from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway_core.errors import LoadRefusedError, ModelInvalidError, SlipwayError
@@ -125,14 +126,14 @@ def test_configuration_that_the_server_did_not_take_is_noticed(
 ) -> None:
     """A member that is served with another configuration than the release's is told, not measured."""
     release = published(Release(store, ENSEMBLE, 1), ensemble_files(scale=2.0))
-    real: Callable[..., Any] = TritonHook.load
+    real: Callable[..., Any] = ProviderHook.load
 
-    def meddled(self: TritonHook, name: str, config: dict[str, Any], files: None = None) -> None:
+    def meddled(self: ProviderHook, name: str, config: dict[str, Any], files: None = None) -> None:
         if name == "prices__scale":
             config = {**config, "parameters": {"factor": {"string_value": "9"}}}
         real(self, name, config)
 
-    monkeypatch.setattr(TritonHook, "load", meddled)
+    monkeypatch.setattr(ProviderHook, "load", meddled)
     with pytest.raises(Exception, match=r"parameters\.factor\.string_value") as caught:
         release.stage()
     assert isinstance(caught.value.__cause__, LoadRefusedError)

@@ -15,8 +15,8 @@ import tritonclient.http as triton_http
 from numpy.typing import NDArray
 from tritonclient.utils import np_to_triton_dtype
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ChooseVariantOperator
 from slipway_core.bucket_layout import repository_paths
 from slipway_core.publishing.manifest import Manifest
@@ -133,7 +133,7 @@ class Staging:
 
     def ask_grpc(self, name: str, inputs: Arrays) -> Arrays:
         """All outputs, over gRPC."""
-        outputs = [one.name for one in self.hook.metadata(name, 1).signature.outputs]
+        outputs = [one.name for one in self.hook.signature(name, 1).outputs]
         return self.hook.infer(name, 1, inputs, outputs)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator

@@ -12,9 +12,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.restore import ArmRollbackOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 from airflow.sdk import Connection
 
-from slipway.hooks.connection_fields import base_url, bracketed, extra_of, whole_url
+from airflow_provider_triton.connection_fields import bracketed, extra_of
+from slipway.hooks.connection_fields import base_url, whole_url
 
 EXTRA = {"ssl": True, "headers": {"X-Team": "models"}}
 

@@ -25,12 +25,17 @@ def test_the_project_is_installed_in_place_without_the_network(
     packages.mkdir(parents=True)
     monkeypatch.setattr(bootstrap, "PROJECT_ROOT", tmp_path)
     monkeypatch.setattr(bootstrap, "ENVIRONMENT", tmp_path / "environment")
+    provider = tmp_path / "provider"
+    monkeypatch.setattr(bootstrap, "PROVIDER", provider)
+    metadata = provider / "airflow_provider_triton.egg-info"
+    metadata.mkdir(parents=True)
     bootstrap.install_project()
     assert (packages / "slipway_checkout.pth").read_text() == f"{tmp_path / 'include'}\n"
     [command] = commands
     assert command[1:3] == ["pip", "install"]
     assert {"--offline", "--no-deps", "--no-build-isolation"} <= set(command)
-    assert command[-2:] == ["--editable", str(tmp_path)]
+    assert command[-4:] == ["--editable", str(tmp_path), "--editable", str(provider)]
+    assert not metadata.exists()
 
 
 def test_what_removes_packages_comes_before_what_installs_the_project(

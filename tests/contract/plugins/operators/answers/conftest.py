@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.release.staged_answers import connect
 from tests.support.serving.triton_install import triton_install

@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from onnx import TensorProto, helper
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.validate import ValidateModelOperator
 from slipway_core.spec.release_file import ReleaseSpec, load_release_spec
 from tests.support.cluster.emulator import NAMESPACE, Emulator

@@ -6,12 +6,12 @@ import numpy as np
 import onnx
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from benchmarks.gates.gated import signature_of
 from benchmarks.gates.mutations import damaged
 from benchmarks.gates.subject import Subject
 from benchmarks.gates.subjects import digits
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_core.errors import ValidationRefusedError
 from tests.support.release.staged_answers import Release
 

@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_core.errors import SignatureRefusedError, ValidationRefusedError, VersionConflictError
 from tests.support.release.regressor import linear_model, rent
 from tests.support.release.staged_answers import RENT, Release, stages_of

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_core.errors import ValidationRefusedError
 from tests.support.release.staged_answers import Release
 

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_core.errors import ValidationRefusedError
 from slipway_core.reports.data_docs.page import FOLDER
 from tests.support.release.regressor import rent

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_core.errors import (
     GoldenSetError,
     LoadRefusedError,

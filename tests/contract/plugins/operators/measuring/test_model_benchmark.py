@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.measuring.measure import MeasureVersionOperator, UnloadMeasuredOperator
 from slipway.operators.measuring.prepare import PrepareBenchmarkOperator
 from slipway.operators.revalidation.finding_book import FindingBook

@@ -321,7 +321,7 @@ def fires(trigger: HoldChangedTrigger, act: Any = None, limit_s: float = 60.0) -
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trigger that looks often and fires at once."""
     monkeypatch.setattr(hold_trigger, "POLL_INTERVAL_S", 0.05)
-    monkeypatch.setattr("slipway.triggers.timing.SHORTEST_S", 0.0)
+    monkeypatch.setattr("airflow_provider_triton.triggers.pace.SHORTEST_S", 0.0)
 
 
 ACTS: dict[str, Any] = {

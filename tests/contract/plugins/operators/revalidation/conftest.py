@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway_sandbox.host.ports import LOOPBACK
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_triton.hooks.triton import TritonHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.tuning.clean import RemoveTrialsOperator
 from slipway.operators.tuning.prepare import PrepareTuningOperator
 from slipway.operators.tuning.propose import ProposeChangeOperator

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from airflow_provider_triton.hooks.triton import TritonHook
+from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel
 from slipway.operators.validation import asking
 from slipway.operators.validation.asking import GoldenQuestions
