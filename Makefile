@@ -1,8 +1,8 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `fuzz`, `bench-judge` (ARGS=--quick) and `requirements`
-#              (ARGS=--upgrade), or to pytest by `test`, `store-test` and `conformance`
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `fuzz`, `bench-judge` (ARGS=--quick), `provider`
+#              (ARGS=3.2) and `requirements` (ARGS=--upgrade), or to pytest by `test`, `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
 #              for `images-test`
@@ -35,7 +35,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup images images-test compose-test node-test demo up down traffic status test store-test conformance chaos fleet-faults fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down traffic status test store-test provider conformance chaos fleet-faults fuzz bench bench-judge lint \
 	format ci nightly changelog release-check requirements clean
 
 help: ## Show this list
@@ -85,6 +85,9 @@ test: images ## The tests: unit, dags, browser, contract, measures, e2e (or ONLY
 
 store-test: $(VENV)/slipway.stamp ## Publishing, record, lock, pins, freezes, outbox on real S3 servers: SeaweedFS, and VersityGW (needs Go)
 	@$(BIN)/python -m tests.support.store.lane $(ARGS)
+
+provider: setup ## The Triton provider alone, from its wheel, with Airflow 3.2 and 3.3 from PyPI (or ARGS=3.2), on a real tritonserver
+	@$(BIN)/python -m tests.support.triton_provider.lane $(ARGS)
 
 conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
 	@$(BIN)/python -m tests.support.conformance.build

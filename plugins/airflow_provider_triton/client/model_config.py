@@ -20,9 +20,11 @@ def departures(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> list[str
     alone.
 
     :param wanted: a whole configuration in Triton's JSON form.
-    :raises ValueError: one is no configuration.
     """
-    asked, used = _message(wanted), _message(served)
+    try:
+        asked, used = _message(wanted), _message(served)
+    except ValueError as error:
+        return [f"one of them cannot be read: {error}"]
     known = {name for field in asked.DESCRIPTOR.fields for name in (field.name, field.json_name)}
     found = [
         f"{name} is {_shown(served.get(name))} instead of {_shown(value)}"

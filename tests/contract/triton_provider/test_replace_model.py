@@ -12,6 +12,7 @@ from airflow_provider_triton.hooks.triton import TritonHook
 from slipway_core.triton_config.build import pin_versions
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_sandbox.services.triton import TritonServer
+from tests.support.examples import nightly
 from tests.support.serving.models import table_model, write_repository
 from tests.support.triton_provider.alone import PROVIDER, run_alone
 from tests.support.triton_provider.servers import running_triton, typed_connection
@@ -28,10 +29,11 @@ def server(tmp_path: Path) -> Iterator[TritonServer]:
         yield one
 
 
+@pytest.mark.parametrize("is_right", [pytest.param(True, id="right"), nightly(False, id="wrong")])
 def test_model_is_replaced_when_it_answers_as_expected(
-    alone: Path, server: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Path, server: TritonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_right: bool
 ) -> None:
-    """A model that answers wrongly is unloaded, and the old one serves on; one that answers right replaces it."""
+    """One that answers right replaces the old model; one that answers wrongly is unloaded, and the old serves on."""
     connection = typed_connection(server.ports.http, grpc_port=server.ports.grpc)
     monkeypatch.setenv("AIRFLOW_CONN_OWN_TRITON", connection)
     hook = TritonHook("own_triton", 20)
@@ -43,18 +45,20 @@ def test_model_is_replaced_when_it_answers_as_expected(
         "old_model": "old",
         "config": pin_versions(config, [2]),
         "inputs": {"x": [[1, 2]]},
+        "expected": {"y": [[3, 6]] if is_right else [[4, 8]]},
     }
-    wrong, right = {**conf, "expected": {"y": [[4, 8]]}}, {**conf, "expected": {"y": [[3, 6]]}}
     home = tmp_path / "home"
     home.mkdir()
     environment = {"AIRFLOW_CONN_OWN_TRITON": connection}
-    confs = [json.dumps([wrong, right])]
-    found, _ = run_alone(alone, home, "example_program.py", confs, environment)
+    found, _ = run_alone(alone, home, "example_program.py", [json.dumps(conf)], environment)
     assert (found["project"], found["imported"]) == ([], [])
     assert not Path(found["folder"]).is_relative_to(PROVIDER)
-    refused, passed = found["states"]
-    assert (refused["check"], refused["unload_new"]) == ("failed", "success")
-    assert refused["drain_old"] == "upstream_failed"
-    assert passed.pop("unload_new") == "skipped"
-    assert set(passed.values()) == {"success"}
-    assert {name: sorted(hook.ready_versions(name)) for name in ("old", "new")} == {"old": [], "new": [2]}
+    states = found["states"]
+    if is_right:
+        assert states.pop("unload_new") == "skipped"
+        assert set(states.values()) == {"success"}
+    else:
+        assert (states["check"], states["unload_new"]) == ("failed", "success")
+        assert states["drain_old"] == "upstream_failed"
+    served = {name: sorted(hook.ready_versions(name)) for name in ("old", "new")}
+    assert served == ({"old": [], "new": [2]} if is_right else {"old": [1], "new": []})

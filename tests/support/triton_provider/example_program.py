@@ -1,8 +1,8 @@
 """Runs the provider's example DAG where there is no Slipway, as `airflow dags test` does; writes the states as JSON.
 
-    python example_program.py CONFS
+    python example_program.py CONF
 
-CONFS is JSON: a list of what each run is given.
+CONF is JSON: what the run is given.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROJECT = ("slipway", "slipway_core", "slipway_kubernetes", "slipway_sandbox", "
 
 def states_of(conf: dict[str, Any]) -> dict[str, str]:
     """Return the state of each task when a run has ended."""
-    bag = DagBag(dag_folder=str(DAG))  # a new one: a run changes the DAG's params
+    bag = DagBag(dag_folder=str(DAG))
     assert not bag.import_errors, bag.import_errors
     run = bag.dags["replace_model"].test(run_conf=conf)
     return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
@@ -35,7 +35,7 @@ def states_of(conf: dict[str, Any]) -> dict[str, str]:
 
 if __name__ == "__main__":
     shutil.copyfile(FOLDER / "example_dags" / DAG.name, DAG)
-    states = [states_of(conf) for conf in json.loads(sys.argv[1])]
+    states = states_of(json.loads(sys.argv[1]))
     found = {
         "airflow": version("apache-airflow"),
         "folder": str(FOLDER),

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_triton import errors as triton
+from airflow_provider_triton.operators.failures import airflow_failures as triton_failures
 from slipway.failures import PlainFailure, airflow_failures, block_of
 from slipway_core.errors import (
     BenchmarkInconclusiveError,
@@ -79,6 +81,8 @@ for step in (refused, bug, unreachable):
         (BenchmarkInconclusiveError("slow, and so is stable"), "INCONCLUSIVE: slow, and so is stable"),
         (StoreUnavailableError("no answer", found="HTTP 503"), "NOT NOW: no answer\n  found     HTTP 503"),
         (SlipwayError("strange"), "FAILED: strange"),
+        (triton.LoadRefusedError("bad", found="no model"), "REFUSED: bad\n  found     no model"),
+        (triton.ServerUnavailableError("no answer"), "NOT NOW: no answer"),
         (
             PlainFailure("digits version 2: rolled_back.", page="/a"),
             "FAILED: digits version 2: rolled_back.\n  see       /a",
@@ -106,6 +110,13 @@ def test_what_a_person_must_act_on_is_not_tried_again() -> None:
         raise REFUSED
     assert str(caught.value) == str(REFUSED)
     assert block_of(caught.value) == f"{block_of(REFUSED)}\n  see       /page"
+
+
+def test_a_task_of_the_triton_provider_shows_the_same_block() -> None:
+    """Slipway's DAGs have such tasks; who reads their log need not know whose they are."""
+    with pytest.raises(AirflowFailException) as caught, triton_failures():
+        raise triton.UserError("no such field", remedy="correct the DAG")
+    assert block_of(caught.value) == "NOT POSSIBLE: no such field\n  to do     correct the DAG"
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError("no answer"), ValueError("a bug")])
