@@ -44,6 +44,7 @@ from slipway.dag_header import (
     releases_dir,
     version_param,
 )
+from slipway.hooks.triton import STAGING_CONN_ID
 from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
@@ -254,6 +255,7 @@ def model_release() -> None:
         unload = TritonUnloadModelOperator(
             task_id="unload",
             model_names="{{ ti.xcom_pull(task_ids='staging.prepare')['model_names'] | tojson }}",
+            triton_conn_id=STAGING_CONN_ID,
             doc_md="Unloads both. Runs whatever happened.",
         )
         (

@@ -37,6 +37,7 @@ from slipway.dag_header import (
     releases_dir,
     version_param,
 )
+from slipway.hooks.triton import STAGING_CONN_ID
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.operations.announce import AnnounceReleaseOperator
@@ -151,6 +152,7 @@ def model_rollback() -> None:
         unload = TritonUnloadModelOperator(
             task_id="unload",
             model_names=f"{{{{ {PREPARED}['model_names'] | tojson }}}}",
+            triton_conn_id=STAGING_CONN_ID,
             doc_md="Unloads it. Runs whatever happened.",
         )
         begin >> prepare >> load >> validate >> unload.as_teardown(setups=prepare)

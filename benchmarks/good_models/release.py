@@ -16,6 +16,7 @@ from benchmarks.good_models.pods import run_pod
 from slipway.cli.checking.linting import lint_file
 from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import STAGING_CONN_ID
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.publish import PublishModelOperator
@@ -190,4 +191,5 @@ def _load_of(staged: Mapping[str, Any]) -> dict[str, Any]:
         "model_name": staged["name"],
         "config": json.dumps(staged["config"]),
         "members": json.dumps(staged["members"]),
+        "triton_conn_id": STAGING_CONN_ID,
     }

@@ -27,7 +27,7 @@ from airflow_provider_triton.operators import (
 
 PARAMS = {
     "server": Param(
-        "triton_staging", type="string", title="Server", description="A connection of the type triton."
+        "triton_default", type="string", title="Server", description="A connection of the type triton."
     ),
     "new_model": Param(
         type="string", minLength=1, title="New model", description="In the server's repository."

@@ -48,7 +48,7 @@ class TritonHook(BaseHook):
     """
 
     conn_name_attr = "triton_conn_id"
-    default_conn_name = "triton_staging"
+    default_conn_name = "triton_default"
     conn_type = "triton"
     hook_name = "Triton Inference Server"
 

@@ -21,6 +21,8 @@ from slipway_core.tensors import ModelSignature, signature_from_metadata
 
 T = TypeVar("T")
 
+STAGING_CONN_ID = "triton_staging"
+
 
 def slipway_error(error: TritonError) -> SlipwayError:
     """Return an error of the provider as Slipway's of the same name, in the same words."""
@@ -40,7 +42,16 @@ def slipway_errors() -> Iterator[None]:
 
 
 class TritonHook(ProviderHook):
-    """One Triton server, by its Airflow connection. What goes wrong is an error of `slipway_core.errors`."""
+    """One Triton server, by its Airflow connection. What goes wrong is an error of `slipway_core.errors`.
+
+    :param triton_conn_id: the connection; the staging server's where none is named.
+    :param timeout_s: limit of one request, instead of the connection's.
+    """
+
+    default_conn_name = STAGING_CONN_ID
+
+    def __init__(self, triton_conn_id: str = STAGING_CONN_ID, timeout_s: float | None = None) -> None:
+        super().__init__(triton_conn_id, timeout_s)
 
     @cached_property
     def settings(self) -> TritonSettings:

@@ -14,7 +14,7 @@ from airflow_provider_triton.operators.base import LINKS
 from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import TritonHook, slipway_errors
+from slipway.hooks.triton import STAGING_CONN_ID, TritonHook, slipway_errors
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
@@ -245,9 +245,14 @@ class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
     operator_extra_links = (*RELEASE_LINK, *LINKS)
 
     def __init__(
-        self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+        self,
+        *,
+        release: str = RELEASE_RUN_TEMPLATE,
+        aws_conn_id: str = "aws_default",
+        triton_conn_id: str = STAGING_CONN_ID,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(triton_conn_id=triton_conn_id, **kwargs)
         self.release = release
         self.aws_conn_id = aws_conn_id
 

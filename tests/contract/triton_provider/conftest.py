@@ -52,7 +52,7 @@ def hook(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trit
     """The hook on the running server, on which nothing is loaded before or after."""
     ports = alive(triton).ports
     connection = triton_connection(ports.http, ports.grpc)
-    monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", connection)
+    monkeypatch.setenv("AIRFLOW_CONN_TRITON_DEFAULT", connection)
     hook = TritonHook(timeout_s=30)
     yield hook
     unload_all(hook)

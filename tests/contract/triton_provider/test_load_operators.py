@@ -142,7 +142,7 @@ async def test_deferred_load_without_a_server(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that does not answer the trigger is told to the task as what may be tried again."""
-    monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", triton_connection(free_port(), free_port()))
+    monkeypatch.setenv("AIRFLOW_CONN_TRITON_DEFAULT", triton_connection(free_port(), free_port()))
     operator = load(pin_versions(config, [1]), deferrable=True)
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute(CONTEXT)

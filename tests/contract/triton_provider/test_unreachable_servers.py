@@ -33,7 +33,7 @@ EVERY_CALL: dict[str, Callable[[TritonHook], object]] = {
 
 def connect(monkeypatch: pytest.MonkeyPatch, port: int, timeout_s: float = 5.0) -> TritonHook:
     """Return a hook on whatever listens at `port`."""
-    monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", triton_connection(port, port))
+    monkeypatch.setenv("AIRFLOW_CONN_TRITON_DEFAULT", triton_connection(port, port))
     return TritonHook(timeout_s=timeout_s)
 
 
@@ -42,13 +42,13 @@ def test_server_that_does_not_listen(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[TritonHook], object]
 ) -> None:
     """Every call to a server that is not there is ServerUnavailableError and names the connection."""
-    with pytest.raises(ServerUnavailableError, match="'triton_staging'"):
+    with pytest.raises(ServerUnavailableError, match="'triton_default'"):
         ask(connect(monkeypatch, free_port()))
 
 
 def test_stream_to_a_server_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream to a server that is not there names the connection too."""
-    with pytest.raises(ServerUnavailableError, match="'triton_staging'"):
+    with pytest.raises(ServerUnavailableError, match="'triton_default'"):
         connect(monkeypatch, free_port()).infer_stream("table", 1, [{"x": ROW}], ["y"])
 
 
@@ -56,8 +56,8 @@ def test_stream_to_a_server_that_does_not_listen(monkeypatch: pytest.MonkeyPatch
 def test_repository_path_must_be_absolute(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """A relative folder would be looked for wherever the server happens to run."""
     extra = {"repository_path": path}
-    monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", json.dumps({"conn_type": "generic", "extra": extra}))
-    with pytest.raises(UserError, match=r"'repository_path' of the connection 'triton_staging'"):
+    monkeypatch.setenv("AIRFLOW_CONN_TRITON_DEFAULT", json.dumps({"conn_type": "generic", "extra": extra}))
+    with pytest.raises(UserError, match=r"'repository_path' of the connection 'triton_default'"):
         _ = TritonHook().repository_path
 
 

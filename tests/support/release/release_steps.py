@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_triton.operators import TritonLoadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import TritonHook
+from slipway.hooks.triton import STAGING_CONN_ID, TritonHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, Staging
@@ -163,4 +163,5 @@ def staging_server(
 def load_of(staged: dict[str, Any]) -> dict[str, Any]:
     """The load operator's fields as the DAG's templates render them."""
     config, members = json.dumps(staged["config"]), json.dumps(staged["members"])
-    return {"model_name": staged["name"], "config": config, "members": members, "timeout_s": 60.0}
+    fields = {"model_name": staged["name"], "config": config, "members": members, "timeout_s": 60.0}
+    return {**fields, "triton_conn_id": STAGING_CONN_ID}

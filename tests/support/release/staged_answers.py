@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_triton.operators import TritonLoadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import STAGING_CONN_ID
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.validate import ValidateModelOperator
@@ -149,7 +150,8 @@ class Release:
 
 def _rendered(staged: dict[str, Any]) -> dict[str, Any]:
     config, members = json.dumps(staged["config"]), json.dumps(staged["members"])
-    return {"model_name": staged["name"], "config": config, "members": members}
+    fields = {"model_name": staged["name"], "config": config, "members": members}
+    return {**fields, "triton_conn_id": STAGING_CONN_ID}
 
 
 # --- text ---

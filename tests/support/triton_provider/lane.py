@@ -2,9 +2,9 @@
 
     python -m tests.support.triton_provider.lane [AIRFLOW …]
 
-makes for each a fresh environment from PyPI (`3.2`: its newest patch release, and the newest of what it needs) with
-what the provider's wheel asks for, and runs `LANE` there: Airflow knows the connection type, tests connections to a
-real tritonserver, and runs the example DAG against one. Nothing of Slipway is in such an environment.
+makes for each a fresh environment from PyPI, as PyPI was on a day: an Airflow does not run with every later release of
+what it needs. The provider's wheel is installed there, and `LANE` run: Airflow knows the connection type, tests
+connections to a real tritonserver, and runs the example DAG against one. Nothing of Slipway is in such an environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import Path
 from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.triton_provider.alone import PYTHON_VARIABLE, UV, built_wheel
 
-VERSIONS = ("3.2", "3.3")
+# Of each minor release of Airflow, the day: 3.2 does not run with pydantic 2.14.
+VERSIONS = {"3.2": "2026-06-30", "3.3": "2026-11-20"}
 LANE = ("test_provider.py", "test_replace_model.py")
 TESTS = "tests/contract/triton_provider"
 ENVIRONMENTS = PROJECT_ROOT / ".sandbox" / "provider"
@@ -36,7 +37,8 @@ def made_environment(airflow: str) -> Path:
     with tempfile.TemporaryDirectory() as building:
         wheel = built_wheel(Path(building))
         wanted = [f"apache-airflow=={airflow}.*", str(wheel)]
-        subprocess.run([UV, "pip", "install", "--quiet", "--python", python, *wanted], check=True)
+        install = ["install", "--quiet", "--python", python, "--exclude-newer", VERSIONS[airflow]]
+        subprocess.run([UV, "pip", *install, *wanted], check=True)
     return python
 
 

@@ -20,8 +20,10 @@ import tenacity
 from airflow.providers.cncf.kubernetes import kubernetes_helper_functions
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_triton import errors as triton
 from airflow_provider_triton.operators import TritonUnloadModelOperator
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import STAGING_CONN_ID
 from slipway.operators.admission.admit import AdmitReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import ShiftTrafficOperator
@@ -175,7 +177,9 @@ STEPS: dict[str, Make] = {
     "publish": step(PublishModelOperator),
     "prepare staging": step(PrepareStagingOperator),
     "load": step(LoadCandidateOperator, model_name="digits", config=json.dumps(CONFIG)),
-    "unload": lambda release, folder: TritonUnloadModelOperator(task_id="task", model_names=["digits"]),
+    "unload": lambda release, folder: TritonUnloadModelOperator(
+        task_id="task", model_names=["digits"], triton_conn_id=STAGING_CONN_ID
+    ),
     "validate": step(ValidateModelOperator, staging=STAGING.model_dump_json()),
     "benchmark": step(BenchmarkModelOperator, staging=STAGING.model_dump_json(), namespace="models"),
     "arm the rollback": step(ArmRollbackOperator),
@@ -186,13 +190,13 @@ STEPS: dict[str, Make] = {
 }
 
 
-def trouble(name: str, release_run: ReleaseRun, folder: Path) -> SlipwayError:
+def trouble(name: str, release_run: ReleaseRun, folder: Path) -> SlipwayError | triton.TritonError:
     """Execute a step that cannot be done; return what it raised, which Airflow tries again."""
     operator = STEPS[name](release_run.model_dump_json(), folder)
     with pytest.raises(Exception) as caught:  # noqa: PT011  its class is what is looked at
         operator.execute(context())
     assert not isinstance(caught.value, AirflowFailException), "would not be tried again"
-    assert isinstance(caught.value, TransientError)
+    assert isinstance(caught.value, TransientError | triton.TransientError)
     return caught.value
 
 

@@ -94,7 +94,9 @@ def test_candidate_and_stable_side_by_side_keep_to_their_own_members(
     ValidateModelOperator(
         task_id="validate", release=release.rendered, staging=staging.model_dump_json()
     ).run(CONTEXT)
-    unload = TritonUnloadModelOperator(task_id="unload", model_names=json.dumps(staging.model_names))
+    unload = TritonUnloadModelOperator(
+        task_id="unload", model_names=json.dumps(staging.model_names), triton_conn_id=hook.triton_conn_id
+    )
     unload.execute(CONTEXT)
     assert [entry for entry in hook.index() if entry.is_ready] == []
 
