@@ -15,7 +15,8 @@ from tenacity import (
     Retrying,
     retry_if_exception_type,
     stop_after_attempt,
-    wait_exponential_jitter,
+    wait_exponential,
+    wait_random,
 )
 
 from airflow_provider_triton.client import calls
@@ -233,7 +234,7 @@ def _repeats(call: Call[Any], deadline: float) -> dict[str, Any]:
     return {
         "retry": retry_if_exception_type(NoAnswerError),
         "stop": lambda state: by_count(state) or time.monotonic() > deadline,
-        "wait": wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
+        "wait": wait_exponential(multiplier=0.1, max=1.0) + wait_random(0.0, 0.1),
         "reraise": True,
     }
 
