@@ -130,8 +130,9 @@ def test_without_configuration_the_next_step_is_told(environment: Path) -> None:
 
 
 def test_the_packages_hold_their_data_and_nothing_of_the_sandbox(environment: Path) -> None:
-    """Templates and styles come along; tests, DAGs and the sandbox do not."""
+    """Templates and styles come along; tests, DAGs, the sandbox and the Triton provider do not."""
     program = (
+        "import importlib.util; print(importlib.util.find_spec('airflow_provider_triton')); "
         "import slipway, slipway_core.reports as reports; from pathlib import Path; "
         "print(len(list(Path(reports.__file__).parent.rglob('*.j2')))); "
         "print((Path(slipway.__file__).parent / 'cli' / 'main.py').is_file())"
@@ -145,7 +146,8 @@ def test_the_packages_hold_their_data_and_nothing_of_the_sandbox(environment: Pa
         timeout=120,
         check=True,
     )
-    templates, has_main = done.stdout.split()
+    provider, templates, has_main = done.stdout.split()
+    assert provider == "None", "the command needs no Triton provider"
     assert int(templates) == len(list((ROOT / "include/slipway_core/reports").rglob("*.j2")))
     assert has_main == "True"
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
