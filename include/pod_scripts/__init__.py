@@ -1,1 +1,4 @@
-"""Programs that run in pods, and `slipway_pod`, which they share. Each is run by its path; no module imports them."""
+"""Programs that run in pods, `slipway_pod`, which they share, and a link to `slipway_rules`.
+
+Each is run by its path; no module imports them.
+"""

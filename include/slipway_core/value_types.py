@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, JsonValue
 
 _PATH_LIMIT = 900  # a key of S3 has 1,024 bytes, with the version's prefix
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
-
-
-RowAxis = Annotated[int, Field(ge=0, le=15)] | Literal["request", "none"]
-"""Which axis of a tensor counts the golden rows; `row_axes` says what the words mean."""
 
 
 def canonical_json(value: Any, indent: int | None = None) -> bytes:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from slipway_core.spec.parts import FileName, SpecPart, Text
 from slipway_core.spec.suites.expectations import SUITE_LIMIT, Expectation
-from slipway_core.value_types import RowAxis
+from slipway_rules.row_axes import LAST_AXIS
+
+_RowAxis = Annotated[int, Field(ge=0, le=LAST_AXIS)] | Literal["request", "none"]
 
 
 class Golden(SpecPart):
     """How the golden set's arrays are cut into requests, and what the set must be like."""
 
-    row_axis: dict[Text, RowAxis] = Field(default_factory=dict)
+    row_axis: dict[Text, _RowAxis] = Field(default_factory=dict)
     """By input or output: the axis that counts rows (0: the first), `request` (the tensor has no such axis: each row
     is a request of its own, and the golden set's array has the rows first) or `none` (the same in every request). What
     is left out is guessed from the model's shapes, and said in the log and in the validation report.

@@ -37,7 +37,7 @@ from slipway_core.triton_config.options import (
     sequence_fields,
 )
 from slipway_core.triton_config.warmup import make_warmup
-from slipway_core.value_types import RowAxis
+from slipway_rules.row_axes import RowAxis
 
 
 def build_config(

@@ -14,11 +14,10 @@ from typing import Any
 
 from slipway_core.errors import GoldenSetError, ModelInvalidError
 from slipway_core.identifiers import nearest
-from slipway_core.row_axes import fits_axis, rows_along, take_rows
 from slipway_core.spec.serving.serving import WarmupSample
 from slipway_core.triton_config.files import WARMUP_FOLDER
 from slipway_core.triton_config.options import Config
-from slipway_core.value_types import RowAxis
+from slipway_rules.row_axes import RowAxis, fits_axis, rows_along, take_rows
 
 
 @dataclass(frozen=True)

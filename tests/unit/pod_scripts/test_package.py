@@ -1,4 +1,4 @@
-"""The programs and their package: what is shared is written once, and nothing else is needed to start one."""
+"""The programs and their packages: what is shared is written once, and nothing else is needed to start one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 PROGRAMS_DIR = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 IMAGES_DIR = PROGRAMS_DIR.parent / "images"
 PROGRAMS = sorted(path for path in PROGRAMS_DIR.glob("*.py") if path.name != "__init__.py")
-MODULES = sorted((PROGRAMS_DIR / "slipway_pod").rglob("*.py"))
+RULES_DIR = PROGRAMS_DIR.parent / "slipway_rules"
+PACKAGES = ("slipway_pod", "slipway_rules")
+MODULES = sorted(path for name in PACKAGES for path in (PROGRAMS_DIR / name).resolve().rglob("*.py"))
 # What every program defines for itself.
 OWN = {"PACKAGES", "arguments", "check", "check_arguments", "convert", "main", "measure", "work"}
 
@@ -46,13 +48,13 @@ def imported(path: Path) -> set[str]:
 
 @programs
 def test_what_the_package_has_no_program_defines(program: Path) -> None:
-    """A program takes what is shared from the package, and defines none of it again."""
+    """A program takes what is shared from the packages, and defines none of it again."""
     shared = set[str]().union(*map(definitions, MODULES))
     assert definitions(program) & shared <= OWN
 
 
 def test_nothing_is_written_twice() -> None:
-    """What two programs do word for word belongs into the package, by whatever name."""
+    """What two programs do word for word belongs into a package, by whatever name."""
     seen: dict[str, str] = {}
     for path in (*PROGRAMS, *MODULES):
         for node in ast.parse(path.read_text()).body:
@@ -64,13 +66,13 @@ def test_nothing_is_written_twice() -> None:
 
 @pytest.mark.parametrize("path", [*PROGRAMS, *MODULES], ids=lambda path: path.stem)
 def test_libraries_are_imported_where_they_are_used(path: Path) -> None:
-    """A file needs Python and the package to be imported: `--help` answers at once, and the limits come first."""
-    assert imported(path) <= sys.stdlib_module_names | {"slipway_pod"}
+    """A file needs Python and the packages to be imported: `--help` answers at once, and the limits come first."""
+    assert imported(path) <= {*sys.stdlib_module_names, *PACKAGES}
 
 
 @programs
 def test_a_program_starts_from_any_folder(program: Path, tmp_path: Path) -> None:
-    """Run by its path, without any library, a program finds its package and tells its arguments."""
+    """Run by its path, without any library, a program finds its packages and tells its arguments."""
     command = [sys.executable, "-S", "-B", str(program), "--help"]
     done = subprocess.run(
         command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False, timeout=60
@@ -81,8 +83,28 @@ def test_a_program_starts_from_any_folder(program: Path, tmp_path: Path) -> None
 
 
 @programs
-def test_an_image_has_the_program_and_the_package(program: Path) -> None:
-    """Each program is in one image, with the package beside it."""
+def test_an_image_has_the_program_and_the_packages(program: Path) -> None:
+    """Each program is in one image, with both packages beside it."""
     texts = [path.read_text() for path in IMAGES_DIR.glob("*/Dockerfile")]
     (dockerfile,) = (text for text in texts if f"pod_scripts/{program.name} /opt/slipway/bin/" in text)
     assert "COPY pod_scripts/slipway_pod /opt/slipway/bin/slipway_pod\n" in dockerfile
+    assert "COPY slipway_rules /opt/slipway/bin/slipway_rules\n" in dockerfile
+
+
+def test_the_rules_lie_beside_the_programs() -> None:
+    """In a checkout, as in an image, a program that is run by its path finds the rules in its own folder."""
+    link = PROGRAMS_DIR / RULES_DIR.name
+    assert link.is_symlink()
+    assert link.readlink() == Path("..", RULES_DIR.name)
+    assert link.resolve() == RULES_DIR
+
+
+@pytest.mark.parametrize("path", sorted(RULES_DIR.rglob("*.py")), ids=lambda path: path.stem)
+def test_the_rules_need_python_and_numpy_alone(path: Path) -> None:
+    """Wherever in a file, nothing else is imported: every image has these two, and the guard's has no NumPy."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    found = {
+        alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    }
+    found |= {str(node.module).split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert found <= {*sys.stdlib_module_names, "numpy", RULES_DIR.name}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from slipway_pod.errors import PodError, first_line
-from slipway_pod.models.rows import GoldenRows, rows_first
+from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature
+from slipway_rules.row_axes import rows_first
 
 BATCH_ROWS = 64
 

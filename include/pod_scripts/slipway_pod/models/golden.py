@@ -12,8 +12,9 @@ from typing import Any
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.batch_tensors import BatchTensors
 from slipway_pod.models.npz import SIZE_LIMIT_BYTES, read_npz
-from slipway_pod.models.rows import Axis, GoldenRows, count_rows, fits_axis, row_axis_of, rows_along
+from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Tensor, numpy_name
+from slipway_rules.row_axes import RowAxis, count_rows, fits_axis, row_axis_of, rows_along
 
 
 def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def read_golden(
     path: Path,
     name: str,
     inputs: tuple[Tensor, ...],
-    row_axes: Sequence[tuple[str, Axis]] = (),
+    row_axes: Sequence[tuple[str, RowAxis]] = (),
     batch: BatchTensors | None = None,
 ) -> GoldenRows:
     """Return the golden set's array for each input, and how its rows are taken; an optional one may be missing.
@@ -71,13 +72,13 @@ def read_golden(
     return GoldenRows(columns, said | axes, counted.pop(), ranks, batch)
 
 
-def axis_of(array: Any, tensor: Tensor, rows: int, said: Mapping[str, Axis]) -> Axis:
+def axis_of(array: Any, tensor: Tensor, rows: int, said: Mapping[str, RowAxis]) -> RowAxis:
     """Return which axis of an input's array counts the rows: as it is said, else by its shape, else the first."""
     found = said.get(tensor.name, row_axis_of(array.shape, model_shape(array, tensor, said), rows))
     return 0 if found is None else found
 
 
-def model_shape(array: Any, tensor: Tensor, said: Mapping[str, Axis]) -> tuple[int, ...]:
+def model_shape(array: Any, tensor: Tensor, said: Mapping[str, RowAxis]) -> tuple[int, ...]:
     """Return the shape that an input takes; of one without sizes or of unknown rank, as the array has it."""
     if tensor.shape:
         return tensor.shape
@@ -100,7 +101,7 @@ def require_columns(name: str, arrays: Mapping[str, Any], columns: Sequence[str]
     raise PodError("GoldenSetError", what, expected=expected, found=found, remedy=remedy)
 
 
-def require_column_fits(name: str, array: Any, tensor: Tensor, axis: Axis = 0) -> None:
+def require_column_fits(name: str, array: Any, tensor: Tensor, axis: RowAxis = 0) -> None:
     """Raise PodError (GoldenSetError) unless type and shape are the input's."""
     wanted = numpy_name(tensor.datatype)
     fits = array.dtype.kind in "US" if wanted == "str" else array.dtype.name == wanted
@@ -116,7 +117,7 @@ def require_column_fits(name: str, array: Any, tensor: Tensor, axis: Axis = 0) -
     raise PodError("GoldenSetError", what, expected=expected, found=found, remedy=remedy)
 
 
-def in_words(shape: Sequence[int], axis: Axis) -> list[int | str]:
+def in_words(shape: Sequence[int], axis: RowAxis) -> list[int | str]:
     """Return a shape with the word `rows` where the golden set's rows are counted."""
     if axis == "none":
         return list(shape)

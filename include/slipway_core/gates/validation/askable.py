@@ -11,11 +11,10 @@ from slipway_core.gates.validation.golden_labels import (
     labels_in_words,
 )
 from slipway_core.gates.validation.golden_set import Array, golden_from_arrays
-from slipway_core.row_axes import rows_along
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.validation import RankingValidation
 from slipway_core.tensors import ModelSignature
-from slipway_core.value_types import RowAxis
+from slipway_rules.row_axes import RowAxis, rows_along
 
 
 def require_askable(

@@ -18,8 +18,9 @@ from slipway_core.gates.validation.golden_labels import (
     labels_in_words,
     slice_problems,
 )
-from slipway_core.row_axes import (
-    RowAxes,
+from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_rules.row_axes import (
+    RowAxis,
     count_rows,
     fits_axis,
     row_axis_of,
@@ -27,8 +28,6 @@ from slipway_core.row_axes import (
     rows_first,
     take_rows,
 )
-from slipway_core.tensors import ModelSignature, TensorSpec
-from slipway_core.value_types import RowAxis
 
 Array = NDArray[Any]
 
@@ -36,6 +35,35 @@ _NUMPY_TYPES = {
     "BOOL": "?", "UINT8": "u1", "UINT16": "u2", "UINT32": "u4", "UINT64": "u8",
     "INT8": "i1", "INT16": "i2", "INT32": "i4", "INT64": "i8", "FP16": "f2", "FP32": "f4", "FP64": "f8",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowAxes:
+    """The axis of each input and of each output that the release file names.
+
+    :ivar guessed: inputs whose axis follows from their shape.
+    :ivar request_rows: how many rows a request must have; None: any number.
+    """
+
+    inputs: Mapping[str, RowAxis] = field(default_factory=dict)
+    outputs: Mapping[str, RowAxis] = field(default_factory=dict)
+    guessed: frozenset[str] = frozenset()
+    request_rows: int | None = None
+
+    @property
+    def one_by_one(self) -> bool:
+        """Tell whether each row is a request of its own, without an axis for rows."""
+        return "request" in self.inputs.values()
+
+    def told(self) -> str:
+        """Say for each input how its rows are taken, and where that was not written in the release file."""
+        ways = {"request": "a request for each row", "none": "the same in every request"}
+        said = (
+            f"`{name}`: {ways.get(str(axis), f'axis {axis}')}{' (guessed)' if name in self.guessed else ''}"
+            for name, axis in self.inputs.items()
+        )
+        single = ", one row a request" if self.request_rows == 1 and not self.one_by_one else ""
+        return ", ".join(said) + single
 
 
 @dataclass(frozen=True)

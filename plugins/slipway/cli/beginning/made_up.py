@@ -15,7 +15,7 @@ from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.model_files.onnx_file import OnnxFile
 from slipway.cli.plain import plain
 from slipway_core.tensors import TensorSpec
-from slipway_core.value_types import RowAxis
+from slipway_rules.row_axes import RowAxis
 
 Array = np.ndarray[Any, Any]
 MOST_VALUES = 2**27

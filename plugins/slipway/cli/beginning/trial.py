@@ -22,8 +22,7 @@ from slipway.cli.model_files.onnx_file import OnnxFile
 from slipway.cli.plain import plain
 from slipway_core.errors import SlipwayError
 from slipway_core.gates.validation.npz import read_arrays
-from slipway_core.row_axes import take_rows
-from slipway_core.value_types import RowAxis
+from slipway_rules.row_axes import RowAxis, take_rows
 
 TRIAL_LIMIT_S = 300.0
 ROWS_TRIED = 5

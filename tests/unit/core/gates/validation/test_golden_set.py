@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slipway_core.errors import GoldenSetError
-from slipway_core.gates.validation.golden_set import Kind, golden_from_arrays
+from slipway_core.gates.validation.golden_set import Kind, RowAxes, golden_from_arrays
 from slipway_core.tensors import ModelSignature, TensorSpec
 
 _SIGNATURE = ModelSignature(
@@ -227,3 +227,11 @@ def test_a_text_for_each_row_is_a_column() -> None:
     golden = golden_from_arrays(arrays, _SIGNATURE, "label")
     assert golden.inputs["text"].shape == (6, 1)
     assert golden.inputs["text"][1, 0] == b"b"
+
+
+def test_what_was_guessed_is_said() -> None:
+    """The log tells for each input how its rows are taken, and which of that nobody has written."""
+    axes = RowAxes({"state": 1, "rate": "none", "image": "request"}, guessed=frozenset({"state"}))
+    assert axes.told() == (
+        "`state`: axis 1 (guessed), `rate`: the same in every request, `image`: a request for each row"
+    )

@@ -1,4 +1,4 @@
-"""Which axis counts the rows: guessed from shapes, said in the release file, the same in the pods as in the gates."""
+"""Which axis counts the rows: guessed from shapes, or said in the release file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway_core import row_axes
-from slipway_core.row_axes import RowAxes, row_axis_of, rows_first, take_rows
-from slipway_pod.models import rows as pods
+from slipway_rules.row_axes import count_rows, fits_axis, row_axis_of, rows_along, rows_first, take_rows
 
 _SIZES = st.lists(st.sampled_from([-1, 0, 1, 2, 3, 6]), max_size=4)
 _ARRAYS = st.lists(st.sampled_from([1, 2, 3, 6]), max_size=5)
@@ -71,22 +69,19 @@ def test_answers_have_their_rows_first(
 
 
 @given(_ARRAYS, _SIZES, st.sampled_from([1, 2, 3, 6]))
-def test_pods_reckon_as_the_gates_do(array: list[int], model: list[int], rows: int) -> None:
-    """The pods' package may import nothing of the domain, so it has the same rules once more."""
-    assert pods.row_axis_of(array, model, rows) == row_axis_of(array, model, rows)
-    said: dict[str, Any] = {}
-    assert pods.count_rows({"x": array}, {"x": model}, said) == row_axes.count_rows(
-        {"x": array}, {"x": model}, said
-    )
+def test_an_axis_that_was_found_holds_the_rows(array: list[int], model: list[int], rows: int) -> None:
+    """Whatever the shapes are: what is found fits the model, lists and tuples alike, and is what the count goes by."""
+    axis = row_axis_of(array, model, rows)
+    assert axis == row_axis_of(tuple(array), tuple(model), rows)
+    if axis is not None:
+        assert fits_axis(array, model, axis)
+        assert rows_along(array, axis) in (rows, None)
+    counted = count_rows({"x": array}, {"x": model}, {})
+    assert counted == count_rows({"x": tuple(array)}, {"x": tuple(model)}, {})
+    assert counted is None or counted > 0
+    if axis not in (None, "none"):
+        assert counted is not None
     for one_by_one in (True, False):
-        answer = np.zeros(array)
-        mine = rows_first(answer, model, None, rows=rows, one_by_one=one_by_one).shape
-        assert pods.rows_first(answer, model, None, rows=rows, one_by_one=one_by_one).shape == mine
-
-
-def test_what_was_guessed_is_said() -> None:
-    """The log tells for each input how its rows are taken, and which of that nobody has written."""
-    axes = RowAxes({"state": 1, "rate": "none", "image": "request"}, guessed=frozenset({"state"}))
-    assert axes.told() == (
-        "`state`: axis 1 (guessed), `rate`: the same in every request, `image`: a request for each row"
-    )
+        options: Any = {"rows": rows, "one_by_one": one_by_one}
+        found = rows_first(np.zeros(array), model, None, **options)
+        assert found.shape == rows_first(np.zeros(array), tuple(model), None, **options).shape

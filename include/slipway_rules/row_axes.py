@@ -9,45 +9,17 @@ model's shape and the number of rows. Axis 0 comes first: a model that takes bat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-from slipway_core.value_types import RowAxis
+    Array = NDArray[Any]
 
-Array = NDArray[Any]
+RowAxis = int | Literal["request", "none"]
 Shape = Sequence[int]
-
-
-@dataclass(frozen=True)
-class RowAxes:
-    """The axis of each input and of each output that the release file names.
-
-    :ivar guessed: inputs whose axis follows from their shape.
-    :ivar request_rows: how many rows a request must have; None: any number.
-    """
-
-    inputs: Mapping[str, RowAxis] = field(default_factory=dict)
-    outputs: Mapping[str, RowAxis] = field(default_factory=dict)
-    guessed: frozenset[str] = frozenset()
-    request_rows: int | None = None
-
-    @property
-    def one_by_one(self) -> bool:
-        """Tell whether each row is a request of its own, without an axis for rows."""
-        return "request" in self.inputs.values()
-
-    def told(self) -> str:
-        """Say for each input how its rows are taken, and where that was not written in the release file."""
-        ways = {"request": "a request for each row", "none": "the same in every request"}
-        said = (
-            f"`{name}`: {ways.get(str(axis), f'axis {axis}')}{' (guessed)' if name in self.guessed else ''}"
-            for name, axis in self.inputs.items()
-        )
-        single = ", one row a request" if self.request_rows == 1 and not self.one_by_one else ""
-        return ", ".join(said) + single
+LAST_AXIS = 15
+"""No tensor has more axes that could count rows."""
 
 
 def row_axis_of(array: Shape, model: Shape, rows: int) -> RowAxis | None:
@@ -79,7 +51,7 @@ def count_rows(
     :param said: `golden.row_axis`.
     """
     ways: list[tuple[str, RowAxis]] = [(name, axis) for name, axis in said.items() if name in arrays]
-    ways += [(name, 0) for name in arrays if models[name][:1] in ((-1,), [-1])]
+    ways += [(name, 0) for name in arrays if tuple(models[name][:1]) == (-1,)]
     ways += [(name, "request") for name in arrays]
     ways += [
         (name, axis) for name in arrays for axis in range(1, len(models[name])) if models[name][axis] == -1
@@ -119,6 +91,8 @@ def take_rows(values: Array, axis: RowAxis, rows: slice | Sequence[int]) -> Arra
 
     :param rows: one row alone, where the axis is `request`.
     """
+    import numpy as np
+
     if axis == "none":
         return values
     chosen = rows if isinstance(rows, slice) else list(rows)
@@ -136,6 +110,8 @@ def rows_first(answer: Array, model: Shape, axis: RowAxis | None, *, rows: int, 
     :param rows: how many rows the request had.
     :param one_by_one: each row is a request of its own.
     """
+    import numpy as np
+
     if axis is None:
         axis = _output_axis(answer.shape, model, rows, one_by_one=one_by_one)
     if axis in ("request", "none"):
@@ -145,10 +121,12 @@ def rows_first(answer: Array, model: Shape, axis: RowAxis | None, *, rows: int, 
 
 def _output_axis(answer: Shape, model: Shape, rows: int, *, one_by_one: bool) -> RowAxis:
     if one_by_one:
-        return 0 if model[:1] in ((1,), [1]) and len(model) > 1 and answer[:1] in ((1,), [1]) else "request"
-    if answer[:1] in ((rows,), [rows]) or not model or model[0] == -1:
+        return 0 if tuple(model[:1]) == (1,) and len(model) > 1 and tuple(answer[:1]) == (1,) else "request"
+    if tuple(answer[:1]) == (rows,) or not model or model[0] == -1:
         return 0
-    free = (axis for axis in range(len(model)) if model[axis] == -1 and answer[axis : axis + 1] == (rows,))
+    free = (
+        axis for axis in range(len(model)) if model[axis] == -1 and tuple(answer[axis : axis + 1]) == (rows,)
+    )
     return next(free, 0)
 
 
