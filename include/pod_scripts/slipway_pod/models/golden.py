@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.errors import PodError, first_line
+from slipway_pod.errors import PodError
 from slipway_pod.models.batch_tensors import BatchTensors
-from slipway_pod.models.npz import SIZE_LIMIT_BYTES, read_npz
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Tensor, numpy_name
+from slipway_rules.errors import RuleError
+from slipway_rules.npz import SIZE_LIMIT_BYTES, read_npz
 from slipway_rules.row_axes import RowAxis, count_rows, fits_axis, row_axis_of, rows_along
 
 
@@ -23,12 +22,10 @@ def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> d
     :raises PodError: of kind GoldenSetError.
     """
     try:
-        return read_npz(path, limit_bytes)
-    except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError, OSError, KeyError) as error:
-        what = f"{name} is no NumPy .npz archive without pickled objects"
-        found = f"{path.stat().st_size} bytes, {first_line(error)}"
-        remedy = "write it with numpy.savez(path, INPUT=…, LABEL=…) from arrays of numbers or strings"
-        raise PodError("GoldenSetError", what, found=found, remedy=remedy) from error
+        return read_npz(path, name, limit_bytes)
+    except RuleError as error:
+        found = f"a file of {path.stat().st_size} bytes: {error.details['found']}"
+        raise PodError("GoldenSetError", error.what, **{**error.details, "found": found}) from error
 
 
 def read_golden(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.models.npz import read_npz
+from slipway_rules.npz import read_npz
 
 # All arrays together, once inflated.
 LIMIT_BYTES = 256 * 2**20
@@ -26,10 +26,10 @@ class Given:
 def read_given(path: Path) -> Given:
     """Return what lies in an archive, whose arrays are called `PART/NAME`.
 
-    :raises ValueError: it is no such archive.
+    :raises RuleError: it is no such archive.
     """
     parts: dict[str, dict[str, Any]] = {}
-    for name, values in read_npz(path, LIMIT_BYTES).items():
+    for name, values in read_npz(path, path.name, LIMIT_BYTES).items():
         part, _, inner = name.partition("/")
         parts.setdefault(part, {})[inner] = values
     return Given(

@@ -9,7 +9,7 @@ from typing import Any
 from slipway.cli.checking.config_file import LintedConfig, lint_config
 from slipway_core.errors import GoldenSetError
 from slipway_core.gates.validation.askable import require_askable
-from slipway_core.gates.validation.npz import SIZE_LIMIT_BYTES, read_arrays
+from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.gates.validation.request_options import optional_inputs
 from slipway_core.gates.validation.scores import require_output
 from slipway_core.spec.release_file import ReleaseSpec
@@ -17,6 +17,7 @@ from slipway_core.tensors import ModelSignature
 from slipway_core.triton_config.build import served_signature
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.ragged import is_asked_row_by_row
+from slipway_rules.npz import SIZE_LIMIT_BYTES
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def test_what_is_no_archive_is_told(tmp_path: Path, content: bytes) -> None:
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     """An archive of objects would be a pickle, and is refused."""
     path = golden_set(tmp_path, pixels=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(PodError, match="without pickled objects"):
+    with pytest.raises(PodError, match="cannot be read"):
         read_arrays(path, "golden")
 
 

@@ -7,7 +7,6 @@ import io
 import struct
 import tracemalloc
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +17,18 @@ from slipway_core.errors import GoldenSetError
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_pod.errors import PodError
 from slipway_pod.models.golden import read_arrays as read_in_pod
+from slipway_rules.errors import RuleError
+from slipway_rules.npz import read_npz
 
-Reader = Callable[[bytes, int], Any]
 MIB = 1024 * 1024
 
 
-def _in_worker(content: bytes, limit: int) -> Any:
+def read(content: bytes, limit: int = MIB) -> Any:
+    """The arrays, or the error as a value."""
     try:
-        return read_arrays(content, "golden.npz", limit_bytes=limit)
-    except GoldenSetError as error:
+        return read_npz(io.BytesIO(content), "golden.npz", limit)
+    except RuleError as error:
         return error
-
-
-@pytest.fixture(params=["worker", "pod"])
-def read(request: pytest.FixtureRequest, tmp_path: Path) -> Reader:
-    """The reader of a worker, and that of a pod; an error comes back as a value."""
-    if request.param == "worker":
-        return _in_worker
-
-    def in_pod(content: bytes, limit: int) -> Any:
-        path = tmp_path / "golden.npz"
-        path.write_bytes(content)
-        try:
-            return read_in_pod(path, "golden.npz", limit)
-        except PodError as error:
-            return error if error.kind == "GoldenSetError" else None
-
-    return in_pod
 
 
 def archive(way: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
@@ -84,7 +68,7 @@ _DATA = SOUND.find(b"\x93NUMPY")
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_what_numpy_writes_is_read_as_numpy_reads_it(read: Reader, order: Any) -> None:
+def test_what_numpy_writes_is_read_as_numpy_reads_it(order: Any) -> None:
     """Numbers, texts and both orders of memory come back as they were."""
     arrays = {
         "x": np.asarray(np.arange(6.0, dtype=">f4").reshape(2, 3), order=order),
@@ -124,12 +108,12 @@ def test_what_numpy_writes_is_read_as_numpy_reads_it(read: Reader, order: Any) -
         pytest.param(archive(x=header("<U1", "(1,)") + b"\x00\xd8\x00\x00"), id="half a character"),
     ],
 )  # fmt: skip
-def test_what_is_no_golden_set_is_one_kind_of_error(read: Reader, content: bytes) -> None:
-    """Whatever zip, zlib and NumPy say of it, the reader says GoldenSetError."""
-    assert isinstance(read(content, MIB), GoldenSetError | PodError)
+def test_what_is_no_golden_set_is_one_kind_of_error(content: bytes) -> None:
+    """Whatever zip, zlib and NumPy say of it, the reader says RuleError."""
+    assert isinstance(read(content), RuleError)
 
 
-def test_an_archive_that_inflates_is_refused_by_what_it_claims(read: Reader) -> None:
+def test_an_archive_that_inflates_is_refused_by_what_it_claims() -> None:
     """64 MiB of zeros in 64 KiB are refused before any of them is made."""
     content = archive(zipfile.ZIP_DEFLATED, x=npy(np.zeros(8 * MIB)))
     assert len(content) < MIB // 8
@@ -137,14 +121,12 @@ def test_an_archive_that_inflates_is_refused_by_what_it_claims(read: Reader) -> 
     error = read(content, MIB)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert isinstance(error, GoldenSetError | PodError)
+    assert isinstance(error, RuleError)
     assert peak < MIB
 
 
 @pytest.mark.parametrize("way", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
-def test_an_archive_that_lies_about_its_size_inflates_no_further_than_it_claims(
-    read: Reader, way: int
-) -> None:
+def test_an_archive_that_lies_about_its_size_inflates_no_further_than_it_claims(way: int) -> None:
     """The directory claims 200 bytes of what are 64 MiB: the member is refused, and little of it is made."""
     content = archive(way, x=header("<f8", "(9,)") + bytes(64 * MIB))
     lying = patched(content, 22, (200).to_bytes(4, "little"))
@@ -152,12 +134,27 @@ def test_an_archive_that_lies_about_its_size_inflates_no_further_than_it_claims(
     error = read(lying, MIB)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert isinstance(error, GoldenSetError | PodError)
+    assert isinstance(error, RuleError)
     assert peak < MIB
     assert len(bz2.compress(bytes(MIB))) < 100  # why BZIP2 is not taken: one step inflates without a limit
 
 
-def test_many_members_are_refused(read: Reader) -> None:
+def test_many_members_are_refused() -> None:
     """A directory of thousands of empty members is refused as a whole."""
     content = archive(**{f"x{number}": b"" for number in range(1001)})
-    assert isinstance(read(content, MIB), GoldenSetError | PodError)
+    assert isinstance(read(content), RuleError)
+
+
+def test_whose_error_it_becomes(tmp_path: Path) -> None:
+    """A worker and a pod read by the same rules; each has an error of its own, in the same words."""
+    path = tmp_path / "golden.npz"
+    path.write_bytes(SOUND[:-30])
+    with pytest.raises(GoldenSetError) as in_worker:
+        read_arrays(path.read_bytes(), "golden.npz")
+    with pytest.raises(PodError) as in_pod:
+        read_in_pod(path, "golden.npz")
+    worker, pod = in_worker.value.to_dict(), in_pod.value.to_json()
+    assert pod == {**worker, "found": f"a file of {len(SOUND) - 30} bytes: {worker['found']}"}
+    assert worker["what"] == "golden.npz cannot be read"
+    path.write_bytes(SOUND)
+    assert read_arrays(SOUND, "golden.npz").keys() == read_in_pod(path, "golden.npz").keys() == {"x", "label"}
