@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from slipway_core.errors import ForeignChangeError
-from slipway_core.identifiers import (
-    MODEL_NAME_LIMIT,
-    is_dns_label,
-    parse_version,
-    run_folder,
-    validate_model_name,
-)
+from slipway_core.identifiers import parse_version, run_folder, validate_model_name
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
+from slipway_rules.version_manifest import CONFIG_FILE, MANIFEST_FILE, published_version
 
-CONFIG_FILE = "config.pbtxt"
 READY_FILE = "ready.json"
-MANIFEST_FILE = "manifest.json"
 MEMBER_MARK = "__"
 MODEL_VIEWS_PREFIX = "views/models/"
 LIVE_PREFIX = "live/"
-
-_STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9][0-9]*)/repository")
 
 _MODEL_VIEW = re.compile(rf"{MODEL_VIEWS_PREFIX}(?P<model>[^/]+)\.json")
 
@@ -180,12 +171,6 @@ def staged_prefixes(staged: str) -> tuple[str, str]:
     return f"staging/{staged}/", f"staging/{staged}{MEMBER_MARK}"
 
 
-def config_files(files: Iterable[str]) -> dict[str, str]:
-    """Return the path of each model's config.pbtxt by the model's name, among a repository's `files`."""
-    parts = (path.split("/") for path in files)
-    return {part[0]: "/".join(part) for part in parts if len(part) == 2 and part[1] == CONFIG_FILE}
-
-
 def s3_uri(bucket: str, key: str) -> str:
     """Join bucket and key."""
     return f"s3://{bucket}/{key}"
@@ -208,7 +193,7 @@ def parse_storage_uri(uri: str) -> tuple[str, int]:
 
     Raises ForeignChangeError.
     """
-    found = _STORAGE_URI.fullmatch(uri.rstrip("/"))
+    found = published_version(uri)
     if found is None:
         raise ForeignChangeError(
             f"the InferenceService serves {uri!r}, which is no published version",
@@ -216,4 +201,4 @@ def parse_storage_uri(uri: str) -> tuple[str, int]:
             found=uri,
             remedy="Put the InferenceService back to a published version, or release under another name.",
         )
-    return found["model"], int(found["version"])
+    return found

@@ -13,24 +13,16 @@ from itertools import islice
 from pathlib import Path
 
 from slipway_core.errors import UnknownModelError, VersionInvalidError
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, VERSION_LIMIT, is_dns_label
 
-MODEL_NAME_LIMIT = 50
-# Triton reads a version directory as a 64-bit signed number.
-VERSION_LIMIT = 2**63 - 1
 _IN_FOLDERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 # Airflow's own limit of an id is 250 characters; a key in S3 has 1024 bytes for all of it.
 _FOLDER_LIMIT = 400
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _VERSION = re.compile(r"[1-9][0-9]*")
 _RELEASE_SUFFIX = ".yaml"
 # Of a word that a near one is sought for, and of those that it is sought among.
 _WORD_LIMIT, _WORDS_LIMIT = 100, 200
-
-
-def is_dns_label(text: str, limit: int = 63) -> bool:
-    """Tell whether `text` is a DNS-1123 label of at most `limit` characters."""
-    return len(text) <= limit and _DNS_LABEL.fullmatch(text) is not None
 
 
 def validate_model_name(name: object) -> str:

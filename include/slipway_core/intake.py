@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from slipway_core.errors import InputMissingError, ModelInvalidError, SlipwayError, UserError
-from slipway_core.identifiers import VERSION_LIMIT, nearest, parse_version, validate_model_name
+from slipway_core.identifiers import nearest, parse_version, validate_model_name
 from slipway_core.s3_events.envelopes import ObjectCreated, opened
 from slipway_core.value_types import Metadata, RelativePath, Sha256, UtcTime
+from slipway_rules.text_forms import VERSION_LIMIT
 
 READY_LIMIT_BYTES = 1024 * 1024
 """A ready.json that is larger is not read."""

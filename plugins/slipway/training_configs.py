@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway_core.bucket_layout import CONFIG_FILE, repository_paths
+from slipway_core.bucket_layout import repository_paths
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.serving.sequences import as_released, require_no_sequences
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
+from slipway_rules.version_manifest import CONFIG_FILE
 
 # None is larger that people write; what is, is looked at when it is published.
 _LARGEST_BYTES = 2**20

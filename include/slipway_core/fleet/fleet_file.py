@@ -10,8 +10,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from slipway_core.errors import SpecError
 from slipway_core.fleet.policy import FleetPolicy
-from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label, validate_model_name
+from slipway_core.identifiers import validate_model_name
 from slipway_core.spec.parts import DnsLabel, SpecPart
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 FENCE_LABEL = "slipway.dev/serving"
 _SUFFIX = ".yaml"

@@ -19,9 +19,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from slipway_core.document_form import first_problem
 from slipway_core.errors import UserError
 from slipway_core.four_eyes import require_person
-from slipway_core.identifiers import is_dns_label
 from slipway_core.operations.rejection import REASON_LIMIT
 from slipway_core.record.shown import Shown, ShownThen, nothing_shown
+from slipway_rules.text_forms import is_dns_label
 
 FREEZE_LIMIT_BYTES = 16 << 10
 LONGEST_FREEZE = timedelta(days=366)

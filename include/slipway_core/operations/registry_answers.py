@@ -9,7 +9,7 @@ from typing import Any
 
 from slipway_core.errors import ArrivalRefusedError, UserError
 from slipway_core.identifiers import parse_version
-from slipway_core.value_types import is_relative_path
+from slipway_rules.text_forms import is_relative_path
 
 FILES_LIMIT = 1000
 FOLDERS_LIMIT = 200

@@ -12,7 +12,7 @@ from slipway_core.errors import ArrivalRefusedError, VersionConflictError, Versi
 from slipway_core.intake import ReadyFile
 from slipway_core.operations.registry_answers import RegistryVersion
 from slipway_core.record.arrivals import Attempts
-from slipway_core.value_types import canonical_json
+from slipway_rules.text_forms import canonical_json
 
 ORIGIN_KEY = "mlflow"
 """Under which key of ready.json's metadata, and so of the manifest's, the origin lies."""

@@ -11,12 +11,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from slipway_core.errors import ModelInvalidError
 from slipway_core.publishing.engine import EngineBuild, engine_of
-from slipway_core.publishing.manifest import SIZE_LIMIT_BYTES, FileEntry, HubSource
+from slipway_core.publishing.manifest import FileEntry, HubSource
 from slipway_core.publishing.publication import PartsDigest
 from slipway_core.tensors import ModelSignature, TensorSpec
 from slipway_core.tensors import differences as signature_differences
 from slipway_core.triton_config.checks.contradictions import EngineProfile, contradictions
 from slipway_core.value_types import RelativePath, Sha256
+from slipway_rules.version_manifest import SIZE_LIMIT_BYTES
 
 REPOSITORY = "repository/"
 

@@ -11,24 +11,16 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from slipway_core.errors import VersionConflictError
-from slipway_core.identifiers import MODEL_NAME_LIMIT, VERSION_LIMIT, is_dns_label
 from slipway_core.publishing.engine import EngineBuild
 from slipway_core.publishing.stored_document import parse_document
 from slipway_core.tensors import ModelSignature
 from slipway_core.tensors import differences as signature_differences
-from slipway_core.value_types import Metadata, RelativePath, Sha256, UtcTime, canonical_json
+from slipway_core.value_types import Metadata, RelativePath, Sha256, UtcTime
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, VERSION_LIMIT, canonical_json, is_dns_label
+from slipway_rules.version_manifest import FILES_LIMIT, MANIFEST_LIMIT_BYTES, SIZE_LIMIT_BYTES
 
 GOLDEN_FILE = "golden.npz"
-SIGNATURE_FILE = "model.sig"
 SBOM_FILE = "sbom.json"
-
-MANIFEST_LIMIT_BYTES = 16 * 2**20
-"""A larger one is not read; a file's entry takes some 120 bytes."""
-SIGNATURE_LIMIT_BYTES = 32 * 2**20
-"""It lists the files too, in base64."""
-FILES_LIMIT = 20_000
-SIZE_LIMIT_BYTES = 2**46
-"""S3 stores no larger object: 50 TB."""
 
 
 def _model_name(text: str) -> str:

@@ -6,15 +6,13 @@ that was copied to another model's or version's prefix would pass as that one.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 
-from slipway_core.bucket_layout import MANIFEST_FILE, config_files
 from slipway_core.errors import UserError, VersionConflictError
-from slipway_core.publishing.manifest import SIGNATURE_FILE, Manifest
+from slipway_core.publishing.manifest import Manifest
 from slipway_core.publishing.publication import DECISION_FILE
-from slipway_core.value_types import canonical_json
+from slipway_rules.version_manifest import MANIFEST_FILE, misplaced_files, signed_digest
 
 _RESERVED = frozenset({MANIFEST_FILE, DECISION_FILE})
 
@@ -45,18 +43,7 @@ def require_identity(manifest: Manifest, model: str, version: int, name: str = M
 
 def _misplaced(manifest: Manifest) -> Iterator[str]:
     """Return what is wrong with the places of the files, in words."""
-    models = config_files(manifest.files)
-    if manifest.model not in models:
-        yield f"no {manifest.model}/config.pbtxt"
-    folders = {tuple(path.split("/")[:2]) for path in manifest.files if path.count("/") >= 2}
-    if (manifest.model, str(manifest.version)) not in folders:
-        yield f"no file below {manifest.model}/{manifest.version}/"
-    for path in manifest.files:
-        model, _, inner = path.partition("/")
-        folder, is_below, _ = inner.partition("/")
-        # Triton takes every folder whose name is a number for a version.
-        if model not in models or (is_below and folder.isdecimal() and folder != str(manifest.version)):
-            yield path
+    yield from misplaced_files(manifest.files, manifest.model, manifest.version)
     for path in manifest.attachments:
         if "/" in path or path in _RESERVED:
             yield f"{path} beside the repository"
@@ -65,15 +52,12 @@ def _misplaced(manifest: Manifest) -> Iterator[str]:
 def signed_sha256(document: bytes, name: str = MANIFEST_FILE) -> str:
     """Return the SHA-256, in hex, of what a signature covers of a manifest, given as it lies in the bucket.
 
-    That is the whole of it but the entry of the signature itself, as canonical JSON. It is taken of the bytes and not
-    of a `Manifest`, so that it stays the same when the schema grows.
+    It is taken of the bytes and not of a `Manifest`, so that it stays the same when the schema grows.
 
     :raises UserError: it is not a JSON object.
     """
     try:
-        value = json.loads(document)
-        others = {path: entry for path, entry in value["attachments"].items() if path != SIGNATURE_FILE}
-        canonical = canonical_json({**value, "attachments": others})
+        return signed_digest(json.loads(document))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{name} cannot be signed, nor can its signature be checked",
@@ -81,4 +65,3 @@ def signed_sha256(document: bytes, name: str = MANIFEST_FILE) -> str:
             found=f"{type(error).__name__}: {str(error)[:200]}",
             remedy="Publish the version again under a new number; a manifest is never edited.",
         ) from None
-    return hashlib.sha256(canonical).hexdigest()

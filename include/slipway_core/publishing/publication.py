@@ -20,9 +20,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slipway_core.bucket_layout import RepositoryPaths
-from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from slipway_core.publishing.manifest import FileEntry, Manifest
 from slipway_core.publishing.stored_document import parse_document
 from slipway_core.value_types import RelativePath
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 
 DECISION_FILE = "publication.json"
 DECISION_LIMIT_BYTES = 4 * MANIFEST_LIMIT_BYTES

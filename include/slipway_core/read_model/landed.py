@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from slipway_core.bucket_layout import CONFIG_FILE, READY_FILE, incoming_prefix
+from slipway_core.bucket_layout import READY_FILE, incoming_prefix
 from slipway_core.errors import SlipwayError, UserError
 from slipway_core.intake import ReadyFile, require_files
 from slipway_core.read_model.documents import ModelDocument, Standing
@@ -21,6 +21,7 @@ from slipway_core.read_model.stored import Line, Part, Version, cut
 from slipway_core.record.arrivals import near_marker
 from slipway_core.record.events import Outcome
 from slipway_core.value_types import UtcTime
+from slipway_rules.version_manifest import CONFIG_FILE
 
 PROBLEMS_LIMIT = 100
 UPLOAD_LIMIT = timedelta(minutes=10)

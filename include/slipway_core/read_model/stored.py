@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from slipway_core.document_form import first_problem
 from slipway_core.errors import UserError
-from slipway_core.identifiers import VERSION_LIMIT
+from slipway_rules.text_forms import VERSION_LIMIT
 
 FORMAT: Literal[1] = 1
 LINE_LIMIT = 1000

@@ -16,14 +16,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from slipway_core.errors import SpecError
-from slipway_core.identifiers import (
-    MODEL_NAME_LIMIT,
-    is_dns_label,
-    list_models,
-    parse_version,
-    release_file,
-    validate_model_name,
-)
+from slipway_core.identifiers import list_models, parse_version, release_file, validate_model_name
 from slipway_core.spec.benchmark import Benchmark, ServiceLevel, TextGeneration
 from slipway_core.spec.conversion.conversion import Conversion, variant_of
 from slipway_core.spec.conversion.networks import OnnxConversion
@@ -57,6 +50,7 @@ from slipway_core.spec.validation import (
     TextValidation,
     Validation,
 )
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 __all__ = [
     "AnalysisPolicy",

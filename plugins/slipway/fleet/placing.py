@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
-from slipway_core.bucket_layout import CONFIG_FILE, staged_model
+from slipway_core.bucket_layout import staged_model
 from slipway_core.errors import UserError
 from slipway_core.fleet.alias import LoadedVersion
 from slipway_core.publishing.manifest import FileEntry, Manifest
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import to_pbtxt
 from slipway_core.triton_config.staged_paths import names_files
+from slipway_rules.version_manifest import CONFIG_FILE
 
 _MARK_LIMIT_BYTES = 4096
 

@@ -17,7 +17,7 @@ from slipway.registry.reuse import recipe_for, require_published
 from slipway.registry.signing import sign
 from slipway.release_run import ReleaseRun
 from slipway.training_configs import config_beside_model
-from slipway_core.bucket_layout import CONFIG_FILE, is_source_file, repository_paths
+from slipway_core.bucket_layout import is_source_file, repository_paths
 from slipway_core.errors import InputMissingError
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.intake import IncomingVersion, parse_ready, require_untouched
@@ -45,6 +45,7 @@ from slipway_core.triton_config.files import named_files
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from slipway_core.triton_config.warmup import make_warmup, needs_golden
+from slipway_rules.version_manifest import CONFIG_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -19,10 +19,10 @@ from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 from slipway_core.admitted import otherwise
-from slipway_core.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
+from slipway_core.bucket_layout import Role, staged_key, staged_model, staged_name
 from slipway_core.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
 from slipway_core.publishing.engine import require_loadable
-from slipway_core.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
+from slipway_core.publishing.manifest import Manifest, attachment
 from slipway_core.record.kinds import StageFinished
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.serving.sequences import require_no_sequences
@@ -30,6 +30,7 @@ from slipway_core.triton_config.ensemble import Configs, departures, load_order,
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import to_pbtxt
 from slipway_core.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
+from slipway_rules.version_manifest import CONFIG_FILE, SIGNATURE_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

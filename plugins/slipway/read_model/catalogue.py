@@ -32,11 +32,11 @@ from slipway_core.bucket_layout import (
     parse_model_view_key,
 )
 from slipway_core.errors import TransientError, UserError
-from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label
 from slipway_core.read_model.documents import FreezeLine, ModelDocument, Unreadable, VersionLine
 from slipway_core.read_model.live import LiveDocument
 from slipway_core.read_model.live_in_model import with_live
 from slipway_core.read_model.model_fold import beside_of, open_release, updated, version_line
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway_core.bucket_layout import READY_FILE, incoming_prefix
 from slipway_core.errors import TransientError, UserError
-from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label
 from slipway_core.intake import READY_LIMIT_BYTES, IncomingVersion, ReadyFile, parse_ready
 from slipway_core.read_model.documents import ModelDocument
 from slipway_core.read_model.landed import (
@@ -29,6 +28,7 @@ from slipway_core.read_model.landed import (
 )
 from slipway_core.record.arrivals import version_folders
 from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 LOOKED_AT = 20
 """Models that a look at all of them looks at; the next one goes on with others."""

@@ -12,7 +12,6 @@ from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway_core.bucket_layout import RepositoryPaths, repository_paths
 from slipway_core.errors import StoreUnavailableError, UserError
-from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES
 from slipway_core.publishing.publication import decision_key
 from slipway_core.publishing.tombstone import (
     DELETED_MANIFEST_FILE,
@@ -21,6 +20,7 @@ from slipway_core.publishing.tombstone import (
     deleted_error,
     tombstone_key,
 )
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 
 log = logging.getLogger(__name__)
 

@@ -20,12 +20,7 @@ from slipway.hooks.s3_transfer import (
 from slipway.registry.deletion import require_not_deleted
 from slipway_core.bucket_layout import RepositoryPaths, repository_paths
 from slipway_core.errors import InputMissingError, SlipwayError, VersionConflictError
-from slipway_core.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    SIGNATURE_FILE,
-    FileEntry,
-    Manifest,
-)
+from slipway_core.publishing.manifest import FileEntry, Manifest
 from slipway_core.publishing.manifest_identity import require_identity
 from slipway_core.publishing.publication import (
     DECISION_LIMIT_BYTES,
@@ -37,6 +32,7 @@ from slipway_core.publishing.publication import (
     placed_files,
 )
 from slipway_core.spec.release_file import Publishing
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES, SIGNATURE_FILE
 
 log = logging.getLogger(__name__)
 

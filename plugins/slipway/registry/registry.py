@@ -10,13 +10,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.deletion import require_not_deleted
 from slipway.registry.publisher import Publisher, StoredSource
 from slipway.registry.signing import SigningKey, require_signature
-from slipway_core.bucket_layout import (
-    RepositoryPaths,
-    config_files,
-    repository_paths,
-    staged_key,
-    staged_prefixes,
-)
+from slipway_core.bucket_layout import RepositoryPaths, repository_paths, staged_key, staged_prefixes
 from slipway_core.errors import (
     InputMissingError,
     ModelInvalidError,
@@ -26,9 +20,6 @@ from slipway_core.errors import (
 )
 from slipway_core.publishing.manifest import (
     GOLDEN_FILE,
-    MANIFEST_LIMIT_BYTES,
-    SIGNATURE_FILE,
-    SIGNATURE_LIMIT_BYTES,
     FileEntry,
     Manifest,
     attachment,
@@ -39,6 +30,12 @@ from slipway_core.record.arrivals import version_folders
 from slipway_core.spec.release_file import Publishing
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
+from slipway_rules.version_manifest import (
+    MANIFEST_LIMIT_BYTES,
+    SIGNATURE_FILE,
+    SIGNATURE_LIMIT_BYTES,
+    config_files,
+)
 
 _NAMED = 8  # so many published versions are named where one is missing
 _SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is

@@ -10,11 +10,12 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey
 from slipway.registry.verification import verify_version
 from slipway.release_run import ReleaseRun
-from slipway_core.bucket_layout import CONFIG_FILE, repository_paths
+from slipway_core.bucket_layout import repository_paths
 from slipway_core.errors import InputMissingError, VersionConflictError
 from slipway_core.intake import IncomingVersion, parse_ready
 from slipway_core.publishing.build_fingerprint import RECIPE_FILE, other_files, recipe_bytes
 from slipway_core.publishing.manifest import FileEntry, Manifest, attachment
+from slipway_rules.version_manifest import CONFIG_FILE
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey
-from slipway_core.bucket_layout import MANIFEST_FILE, RepositoryPaths, repository_paths
+from slipway_core.bucket_layout import RepositoryPaths, repository_paths
 from slipway_core.errors import (
     InputMissingError,
     SignedWithoutIdentityError,
@@ -25,6 +25,7 @@ from slipway_core.errors import (
 from slipway_core.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
 from slipway_core.publishing.publication import DECISION_FILE, placed_files
 from slipway_core.triton_config.ensemble import bundle_config_sha256
+from slipway_rules.version_manifest import MANIFEST_FILE
 
 WORKERS = 8
 

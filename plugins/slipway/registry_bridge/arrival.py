@@ -22,8 +22,9 @@ from slipway_core.operations.registry_arrival import (
     next_step,
     ready_file,
 )
-from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES, Manifest
+from slipway_core.publishing.manifest import Manifest
 from slipway_core.publishing.tombstone import TOMBSTONE_FILE
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 
 log = logging.getLogger(__name__)
 

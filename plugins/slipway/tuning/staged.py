@@ -14,7 +14,7 @@ from airflow_provider_triton.client.results import READY
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.registry.registry import ModelRegistry
-from slipway_core.bucket_layout import CONFIG_FILE, Role, staged_key, staged_name, staged_prefixes
+from slipway_core.bucket_layout import Role, staged_key, staged_name, staged_prefixes
 from slipway_core.errors import LoadRefusedError, TimedOutError
 from slipway_core.publishing.manifest import Manifest
 from slipway_core.triton_config.build import pin_versions, rename_config
@@ -22,6 +22,7 @@ from slipway_core.triton_config.ensemble import departures
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import to_pbtxt
 from slipway_core.tuning.settings import Setting, config_with
+from slipway_rules.version_manifest import CONFIG_FILE
 
 ROLES: tuple[Role, Role] = ("trial", "reference")
 _AT_WORK = {READY, "LOADING", "UNLOADING"}

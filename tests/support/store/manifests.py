@@ -6,13 +6,9 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway_core.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    FileEntry,
-    Manifest,
-    Provenance,
-)
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
 from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 
 SIGNATURE = ModelSignature(
     inputs=(TensorSpec(name="pixels", datatype="FP32", shape=(-1, 64)),),

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway_core.bucket_layout import (
-    config_files,
     incoming_prefix,
     is_source_file,
     parse_storage_uri,
@@ -109,18 +108,20 @@ def test_a_storage_uri_tells_model_and_version(bucket: str, model: str, version:
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "gs://b/models/m/1/repository", "s3://b/other/m/1", "s3://b/models/m/x/repository"]
+    "uri",
+    [
+        "",
+        "gs://b/models/m/1/repository",
+        "s3://b/other/m/1",
+        "s3://b/models/m/x/repository",
+        "s3://b/models/../1/repository",
+        "s3://b/models/m/9999999999999999999/repository",
+    ],
 )
 def test_a_foreign_storage_uri_is_refused(uri: str) -> None:
     """What no release of ours made is told as somebody else's change, with the form that was expected."""
     with pytest.raises(ForeignChangeError, match="s3://BUCKET/models/MODEL/VERSION/repository"):
         parse_storage_uri(uri)
-
-
-def test_each_models_configuration_is_found() -> None:
-    """The config.pbtxt right below a model's folder is its configuration; any other file of that name is not."""
-    files = ["a/config.pbtxt", "a/1/config.pbtxt", "b/config.pbtxt", "b/1/model.py", "config.pbtxt"]
-    assert config_files(files) == {"a": "a/config.pbtxt", "b": "b/config.pbtxt"}
 
 
 def test_what_lies_beside_the_source_is_not_part_of_it() -> None:

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway_core.errors import UnknownModelError, VersionInvalidError
-from slipway_core.identifiers import (
-    MODEL_NAME_LIMIT,
-    VERSION_LIMIT,
-    list_models,
-    parse_version,
-    release_file,
-    validate_model_name,
-)
+from slipway_core.identifiers import list_models, parse_version, release_file, validate_model_name
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, VERSION_LIMIT
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?", fullmatch=True))

@@ -101,7 +101,7 @@ def test_the_rules_lie_beside_the_programs() -> None:
 
 @pytest.mark.parametrize("path", sorted(RULES_DIR.rglob("*.py")), ids=lambda path: path.stem)
 def test_the_rules_need_python_and_numpy_alone(path: Path) -> None:
-    """Wherever in a file, nothing else is imported: every image has these two, and the guard's has no NumPy."""
+    """Wherever in a file, nothing else is imported: every image has these two."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     found = {
         alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names

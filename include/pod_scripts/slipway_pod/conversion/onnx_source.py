@@ -12,8 +12,8 @@ from slipway_pod.conversion.run import Run
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.onnx_files import save
 from slipway_pod.models.onnx_locale import use_portable_locale
-from slipway_pod.program.arguments import PLAIN_NAME
 from slipway_pod.program.progress import say
+from slipway_rules.text_forms import is_plain_path
 
 # A protobuf holds no more than 2 GiB, of which the graph itself takes a part.
 LIMIT_BYTES = 2_000_000_000
@@ -56,7 +56,7 @@ def data_locations(path: Path, name: str) -> tuple[str, ...]:
         if uses_external_data(tensor):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             found[entries.get("location", "")] = None
-    strange = [one for one in found if not is_plain_location(one) or one == path.name]
+    strange = [one for one in found if not is_plain_path(one) or one == path.name]
     if strange or len(found) > MAX_DATA_FILES:
         raise PodError(
             "ModelInvalidError",
@@ -66,11 +66,6 @@ def data_locations(path: Path, name: str) -> tuple[str, ...]:
             remedy="save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data')",
         )
     return tuple(found)
-
-
-def is_plain_location(location: str) -> bool:
-    """Tell whether it is a path below the model's own folder, of plain names."""
-    return ".." not in location and all(PLAIN_NAME.fullmatch(part) for part in location.split("/"))
 
 
 def fetch_data(run: Run, folder: Path, located: tuple[str, ...]) -> None:

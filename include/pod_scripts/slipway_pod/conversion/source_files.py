@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO
 
 from slipway_pod.errors import PodError, first_line
-from slipway_pod.program.arguments import PLAIN_NAME
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
 from slipway_pod.storage.upload import MEBIBYTE
+from slipway_rules.text_forms import is_plain_path
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 MAX_FILES = 10_000
@@ -61,7 +61,7 @@ def require_plain_and_small(sizes: Mapping[str, int], limit_bytes: int, where: s
     if not sizes:
         remedy = "upload the model's files, or correct `source` in the release file"
         raise PodError("InputMissingError", f"There is nothing in {where}", remedy=remedy)
-    strange = [name for name in sizes if not _is_plain(name)]
+    strange = [name for name in sizes if not is_plain_path(name)]
     if strange:
         raise PodError(
             "ModelInvalidError",
@@ -78,10 +78,6 @@ def require_plain_and_small(sizes: Mapping[str, int], limit_bytes: int, where: s
             found=f"{sum(sizes.values()) / MEBIBYTE:.1f} MiB in {len(sizes)} files",
             remedy="take out what does not serve, or raise conversion.max_size_mib in the release file",
         )
-
-
-def _is_plain(name: str) -> bool:
-    return ".." not in name and all(PLAIN_NAME.fullmatch(part) for part in name.split("/"))
 
 
 # zipfile raises a plain RuntimeError where a member is encrypted, or packed in a way that Python does not know.

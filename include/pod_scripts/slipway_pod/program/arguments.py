@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from slipway_pod.storage.s3 import split_url
+from slipway_rules.text_forms import PLAIN_NAME
 
 N = TypeVar("N", int, float)
-
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
 
 
 def new_parser(about: str | None) -> argparse.ArgumentParser:

@@ -12,16 +12,12 @@ from slipway_pod.program.supervision import Progress
 from slipway_pod.storage.placing import writing_errors
 from slipway_pod.storage.s3 import Store
 from slipway_pod.verification.signature import require_signed
-from slipway_pod.verification.version_manifest import (
+from slipway_pod.verification.version_manifest import REMEDY, FileEntry, Manifest, Version, parse_manifest
+from slipway_rules.version_manifest import (
     MANIFEST_FILE,
     MANIFEST_LIMIT_BYTES,
-    REMEDY,
     SIGNATURE_FILE,
     SIGNATURE_LIMIT_BYTES,
-    FileEntry,
-    Manifest,
-    Version,
-    parse_manifest,
 )
 
 

@@ -15,7 +15,8 @@ import re
 from typing import Any
 
 from slipway_pod.errors import PodError
-from slipway_pod.verification.version_manifest import MANIFEST_FILE, REMEDY, SIGNATURE_FILE, Manifest, Version
+from slipway_pod.verification.version_manifest import REMEDY, Manifest, Version
+from slipway_rules.version_manifest import MANIFEST_FILE, SIGNATURE_FILE
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

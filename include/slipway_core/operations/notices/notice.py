@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from slipway_core.identifiers import VERSION_LIMIT
 from slipway_core.operations.documents import OperationsDocument
 from slipway_core.spec.notify import ConnectionId, NoticeEvent
 from slipway_core.value_types import UtcTime
+from slipway_rules.text_forms import VERSION_LIMIT
 
 FACTS_LIMIT = 12
 _REASON_LIMIT, _VALUE_LIMIT, _NAME_LIMIT = 600, 200, 60

@@ -11,7 +11,6 @@ from slipway_core.canary.latency import quantile_ms
 from slipway_core.canary.verdict import Verdict
 from slipway_core.canary.verdict_text import duration
 from slipway_core.errors import UserError
-from slipway_core.identifiers import VERSION_LIMIT
 from slipway_core.metrics.samples import Sample
 from slipway_core.operations.freezes import utc_text
 from slipway_core.operations.holds import Hold
@@ -25,6 +24,7 @@ from slipway_core.spec.notify import NoticeEvent
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.rollout.plan import CanaryPlan
 from slipway_core.written_numbers import number
+from slipway_rules.text_forms import VERSION_LIMIT
 
 GUARD = "guard"
 """As the guard names itself in a lease that it ends."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from slipway.cli.model_files.servable import converted_signature, require_portable_text, require_servable
-from slipway_core.bucket_layout import CONFIG_FILE
 from slipway_core.errors import InputMissingError
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.serving.sequences import as_released, require_no_sequences
@@ -18,6 +17,7 @@ from slipway_core.triton_config.checks.contradictions import require_consistent,
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from slipway_core.triton_config.warmup import needs_golden
+from slipway_rules.version_manifest import CONFIG_FILE
 
 # What the converters make of ONNX, by their target.
 _MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}

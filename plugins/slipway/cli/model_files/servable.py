@@ -6,7 +6,6 @@ this package is not installed; a test holds the two against each other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ from typing import Any
 from slipway.cli.plain import plain
 from slipway_core.errors import InputMissingError, ModelInvalidError
 from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_rules.text_forms import is_plain_path
 
 LIMIT_BYTES = 2_000_000_000
 MAX_DATA_FILES = 1000
 PORTABLE_LOCALE = "C.UTF-8"
 _EVERYWHERE = ("C", "POSIX", "C.UTF-8", "C.utf8")
 _OWN_RULES = ("tr", "az", "ku", "crh", "tt")
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
 # Shapes are inferred on a copy in memory.
 _INFERENCE_LIMIT_BYTES = 300_000_000
 
@@ -119,7 +118,7 @@ def _require_data(path: Path, model: Any) -> None:
     for tensor in _tensors(model):
         entries = {entry.key: entry.value for entry in tensor.external_data}
         located[entries.get("location", "")] = None
-    strange = [one for one in located if not is_plain_location(one) or one == path.name]
+    strange = [one for one in located if not is_plain_path(one) or one == path.name]
     if strange or len(located) > MAX_DATA_FILES:
         raise ModelInvalidError(
             f"{path} keeps weights in files that cannot be taken",
@@ -150,11 +149,6 @@ def _tensors(model: Any) -> Iterator[Any]:
     from onnx.external_data_helper import _get_all_tensors, uses_external_data
 
     return (tensor for tensor in _get_all_tensors(model) if uses_external_data(tensor))
-
-
-def is_plain_location(location: str) -> bool:
-    """Tell whether it is a path below the model's own folder, of plain names."""
-    return ".." not in location and all(_PLAIN_NAME.fullmatch(part) for part in location.split("/"))
 
 
 def _require_portable_locale(path: Path, node: Any) -> None:

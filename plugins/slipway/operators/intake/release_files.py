@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from slipway_core.errors import TransientError
-from slipway_core.identifiers import MODEL_NAME_LIMIT, is_dns_label, list_models
+from slipway_core.identifiers import list_models
+from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 
 def require_release_file(releases_dir: str, model: object) -> None:

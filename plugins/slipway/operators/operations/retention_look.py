@@ -11,7 +11,7 @@ from slipway.release_context import make_service
 from slipway.release_record.lock import ReleaseLock
 from slipway.release_record.record_reader import RecordReader
 from slipway.workflows import REPOSITORY_GC
-from slipway_core.bucket_layout import MANIFEST_FILE, repository_paths
+from slipway_core.bucket_layout import repository_paths
 from slipway_core.errors import UserError
 from slipway_core.operations.layout import pin_prefix
 from slipway_core.operations.live_history import LiveHistory, live_history, version_of
@@ -30,6 +30,7 @@ from slipway_core.record.events import Event
 from slipway_core.record.fold import fold
 from slipway_core.rollout.fields import mapping, text
 from slipway_core.spec.release_file import ReleaseSpec
+from slipway_rules.version_manifest import MANIFEST_FILE
 
 
 class RetentionLook:

@@ -15,7 +15,7 @@ from slipway.operators.staging import StagedModel, Staging
 from slipway.operators.validation.asking import streams
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
-from slipway_core.bucket_layout import config_files, repository_paths
+from slipway_core.bucket_layout import repository_paths
 from slipway_core.errors import SignatureInconclusiveError, UserError
 from slipway_core.gates.validation.request_options import is_decoupled, optional_inputs
 from slipway_core.gates.validation.signature import ServedTensors
@@ -24,6 +24,7 @@ from slipway_core.tensors import ModelSignature
 from slipway_core.triton_config.build import served_signature
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
+from slipway_rules.version_manifest import config_files
 
 
 def sides_of(

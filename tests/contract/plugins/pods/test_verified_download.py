@@ -16,8 +16,8 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry import signing as signing_module
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, sign
-from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES
-from slipway_core.value_types import canonical_json
+from slipway_rules.text_forms import canonical_json
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 from slipway_sandbox.host.images import build_image
 from slipway_sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator, pod

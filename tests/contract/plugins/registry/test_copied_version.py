@@ -28,10 +28,11 @@ from slipway_core.errors import (
     UserError,
     VersionConflictError,
 )
-from slipway_core.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from slipway_core.publishing.manifest import FileEntry, Manifest
 from slipway_core.triton_config.canonical import config_sha256
 from slipway_core.triton_config.pbtxt import from_pbtxt
-from slipway_core.value_types import canonical_json
+from slipway_rules.text_forms import canonical_json
+from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of
 
