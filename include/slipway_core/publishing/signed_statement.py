@@ -1,25 +1,14 @@
-"""What a signature of a version says: OpenSSF's statement of its files, and beside them a digest of its manifest.
-
-The standard's predicate lists the files of `repository/` with their SHA-256, and lets others add properties, which its
-own verifier passes over. The property here names the manifest and the digest of what it holds, the entry of the
-signature itself left out: so the manifest can name the signature and is signed all the same.
-https://github.com/ossf/model-signing-spec
-"""
+"""What a signature of a version says, held against the version's manifest: its files, and the manifest itself."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway_core.bucket_layout import repository_paths
 from slipway_core.publishing.manifest import Manifest
 from slipway_core.publishing.manifest_identity import signed_sha256
-
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "https://model_signing/signature/v1.0"
-MANIFEST_PROPERTY = "slipway_manifest"
+from slipway_rules.signature import MANIFEST_PROPERTY, is_of_a_model, statement_of
+from slipway_rules.signature import manifest_property as property_of
 
 
 def subject_name(manifest: Manifest) -> str:
@@ -33,16 +22,12 @@ def manifest_property(document: bytes) -> dict[str, str]:
     :raises UserError: it is not a manifest.
     """
     manifest = Manifest.from_bytes(document)
-    return {
-        "name": repository_paths(manifest.model, manifest.version).manifest,
-        "algorithm": "sha256",
-        "digest": signed_sha256(document),
-    }
+    return property_of(manifest.model, manifest.version, signed_sha256(document))
 
 
 def covers_manifest(payload: bytes) -> bool:
     """Return whether a statement, whose signature is valid, says anything of a manifest; older ones do not."""
-    return MANIFEST_PROPERTY in _predicate(_statement(payload))
+    return MANIFEST_PROPERTY in _predicate(statement_of(payload))
 
 
 def statement_differences(payload: bytes, document: bytes) -> Iterator[str]:
@@ -50,9 +35,8 @@ def statement_differences(payload: bytes, document: bytes) -> Iterator[str]:
 
     Nothing where it is of these files and, if it speaks of a manifest, of this one.
     """
-    statement = _statement(payload)
-    kinds = (statement.get("_type"), statement.get("predicateType"))
-    if kinds != (STATEMENT_TYPE, PREDICATE_TYPE):
+    statement = statement_of(payload)
+    if not is_of_a_model(statement):
         yield "the statement is of another kind"
         return
     predicate = _predicate(statement)
@@ -68,14 +52,6 @@ def statement_differences(payload: bytes, document: bytes) -> Iterator[str]:
             yield f"{path} was signed with other bytes"
     if MANIFEST_PROPERTY in predicate and predicate[MANIFEST_PROPERTY] != manifest_property(document):
         yield "another manifest was signed"
-
-
-def _statement(payload: bytes) -> Mapping[str, Any]:
-    try:
-        statement = json.loads(payload)
-    except (ValueError, RecursionError):
-        return {}
-    return statement if isinstance(statement, dict) else {}
 
 
 def _predicate(statement: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ is signed beside the files is in `include/slipway_core/publishing/signed_stateme
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -15,27 +16,29 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+)
 
 from airflow_provider_triton.connection_fields import extra_of
-from slipway.registry.envelope import signed_payload
 from slipway_core.errors import SignedWithoutIdentityError, SigningRefusedError, UserError
 from slipway_core.publishing.manifest import Manifest
 from slipway_core.publishing.signed_statement import (
-    MANIFEST_PROPERTY,
     covers_manifest,
     manifest_property,
     statement_differences,
     subject_name,
 )
 from slipway_core.spec.release_file import ReleaseSpec, Signing
+from slipway_rules.signature import HASH_OF_CURVE, MANIFEST_PROPERTY, signed_payload
 
 if TYPE_CHECKING:
     from model_signing._signing.signing import Payload
 
-_CURVES = ("secp256r1", "secp384r1", "secp521r1")  # those that the standard's bundles can name
 _SHOWN = 5
 _REMEDY = "put a PEM key there, such as `openssl ecparam -name prime256v1 -genkey -noout` makes"
 
@@ -117,7 +120,8 @@ def require_signature(document: bytes, signature: bytes, key: SigningKey) -> Non
     :raises SignedWithoutIdentityError: it is of the files, and says nothing of the manifest.
     """
     manifest = Manifest.from_bytes(document)
-    payload = signed_payload(signature, (key.public_pem, *key.accepted))
+    pems = (key.public_pem, *key.accepted)
+    payload = signed_payload(signature, lambda made, signed: is_signature(made, signed, pems))
     troubles = ["no signature of these keys"] if payload is None else _first(payload, document)
     if troubles:
         names = "the key that the release file names" + (
@@ -137,6 +141,25 @@ def require_signature(document: bytes, signature: bytes, key: SigningKey) -> Non
             found="a signature from before manifests were signed",
             remedy="publish the model under a new version, which is then signed with its manifest",
         )
+
+
+def is_signature(made: bytes, signed: bytes, public_pems: Iterable[bytes]) -> bool:
+    """Tell whether one of the keys has made a signature of these bytes.
+
+    :param public_pems: elliptic-curve keys on the curves of the standard.
+    """
+    return any(_is_made_by(pem, made, signed) for pem in public_pems)
+
+
+def _is_made_by(public_pem: bytes, made: bytes, signed: bytes) -> bool:
+    public = serialization.load_pem_public_key(public_pem)
+    if not isinstance(public, EllipticCurvePublicKey) or public.curve.name not in HASH_OF_CURVE:
+        return False
+    try:
+        public.verify(made, signed, ECDSA(getattr(hashes, HASH_OF_CURVE[public.curve.name])()))
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _first(payload: bytes, document: bytes) -> list[str]:
@@ -229,7 +252,7 @@ def _key(private: bytes | None, passphrase: bytes | None, public: bytes | None, 
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UserError(
             f"the signing key in {where} cannot be used",
-            expected=f"an elliptic-curve key as PEM, on one of {', '.join(_CURVES)}",
+            expected=f"an elliptic-curve key as PEM, on one of {', '.join(HASH_OF_CURVE)}",
             found=type(error).__name__,
             remedy=_REMEDY,
         ) from None
@@ -237,5 +260,5 @@ def _key(private: bytes | None, passphrase: bytes | None, public: bytes | None, 
 
 
 def _require_curve(key: Any, kind: type[EllipticCurvePrivateKey] | type[EllipticCurvePublicKey]) -> None:
-    if not isinstance(key, kind) or key.curve.name not in _CURVES:
+    if not isinstance(key, kind) or key.curve.name not in HASH_OF_CURVE:
         raise ValueError("another kind of key")
