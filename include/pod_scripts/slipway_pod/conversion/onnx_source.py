@@ -1,7 +1,6 @@
 """An ONNX source as it comes from S3: with its weights in files beside it, or text operators that name a locale.
 
-What follows works on one file that any server can load. The command line's own checks reckon in the same way, without
-this package; a test holds the two against each other.
+What follows works on one file that any server can load.
 """
 
 from __future__ import annotations
@@ -13,11 +12,8 @@ from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.onnx_files import save
 from slipway_pod.models.onnx_locale import use_portable_locale
 from slipway_pod.program.progress import say
+from slipway_rules.onnx_models import MAX_DATA_FILES, WEIGHTS_LIMIT_BYTES
 from slipway_rules.text_forms import is_plain_path
-
-# A protobuf holds no more than 2 GiB, of which the graph itself takes a part.
-LIMIT_BYTES = 2_000_000_000
-MAX_DATA_FILES = 1000
 
 
 def fetch_onnx(run: Run, name: str) -> Path:
@@ -75,11 +71,11 @@ def fetch_data(run: Run, folder: Path, located: tuple[str, ...]) -> None:
     for location in located:
         run.store.download(f"{beside}/{location}", folder / location)
         total += (folder / location).stat().st_size
-        if total > LIMIT_BYTES:
+        if total > WEIGHTS_LIMIT_BYTES:
             raise PodError(
                 "ModelInvalidError",
                 f"{run.options.source} is too large to be served as one ONNX file",
-                expected=f"at most {LIMIT_BYTES} bytes of weights",
+                expected=f"at most {WEIGHTS_LIMIT_BYTES} bytes of weights",
                 found=f"{total} bytes or more",
                 remedy="export it in half precision, or release it as a model of Triton's Python backend "
                 "(conversion.target: python), which takes a folder",

@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError
+from slipway_rules.onnx_models import PORTABLE_LOCALE, has_own_rules, normalizers, special_locale
 
-# Its rules for upper and lower case are those of Unicode, and it is part of every image.
-PORTABLE_LOCALE = "C.UTF-8"
-_EVERYWHERE = ("C", "POSIX", "C.UTF-8", "C.utf8")
-# In these i and I are no pair.
-_OWN_RULES = ("tr", "az", "ku", "crh", "tt")
 # What ONNX's AttributeProto calls a text.
 _STRING = 3
 # A protobuf holds no more.
@@ -80,12 +76,8 @@ def _names_a_normalizer(path: Path) -> bool:
 
 
 def _with_portable_locale(node: Any, name: str) -> Iterator[str]:
-    attributes = {one.name: one for one in node.attribute}
-    action = attributes["case_change_action"].s if "case_change_action" in attributes else b"NONE"
-    if action == b"NONE" and "is_case_sensitive" in attributes and attributes["is_case_sensitive"].i:
-        return  # it changes no case: ONNX Runtime asks for no locale
-    locale = (attributes["locale"].s if "locale" in attributes else b"en_US").decode(errors="replace")
-    if locale in _EVERYWHERE:
+    locale = special_locale(node)
+    if locale is None:
         return
     if has_own_rules(locale):
         raise PodError(
@@ -95,7 +87,8 @@ def _with_portable_locale(node: Any, name: str) -> Iterator[str]:
             found=locale[:50],
             remedy=f"export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent",
         )
-    attribute = attributes["locale"] if "locale" in attributes else node.attribute.add()
+    named = (one for one in node.attribute if one.name == "locale")
+    attribute = next(named, None) or node.attribute.add()
     attribute.name, attribute.type, attribute.s = "locale", _STRING, PORTABLE_LOCALE.encode()
     yield (
         f"the StringNormalizer {_called(node)!r} uses {PORTABLE_LOCALE} in place of {locale[:50]}, "
@@ -105,29 +98,6 @@ def _with_portable_locale(node: Any, name: str) -> Iterator[str]:
 
 def _called(node: Any) -> str:
     return str(node.name or next(iter(node.output), ""))
-
-
-def has_own_rules(locale: str) -> bool:
-    """Tell whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
-    language = locale.split("_")[0].split(".")[0].split("@")[0].split("-")[0].lower()
-    return language in _OWN_RULES or not (
-        language.isascii() and language.isalpha() and len(language) in (2, 3)
-    )
-
-
-def normalizers(model: Any) -> Iterator[Any]:
-    """Yield each StringNormalizer of a model, those of inner graphs and functions too."""
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        yield from _normalizers(nodes)
-
-
-def _normalizers(nodes: Any) -> Iterator[Any]:
-    for node in nodes:
-        if node.op_type == "StringNormalizer":
-            yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _normalizers(inner.node)
 
 
 @cache

@@ -1,8 +1,4 @@
-"""What an ONNX file needs of the server that loads it, read without running it.
-
-Converters reckon in the same way (`slipway_pod/conversion/onnx_source.py`, `slipway_pod/models/onnx_locale.py`), where
-this package is not installed; a test holds the two against each other.
-"""
+"""What an ONNX file needs of the server that loads it, read without running it."""
 
 from __future__ import annotations
 
@@ -13,13 +9,16 @@ from typing import Any
 from slipway.cli.plain import plain
 from slipway_core.errors import InputMissingError, ModelInvalidError
 from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_rules.onnx_models import (
+    MAX_DATA_FILES,
+    PORTABLE_LOCALE,
+    WEIGHTS_LIMIT_BYTES,
+    has_own_rules,
+    normalizers,
+    special_locale,
+)
 from slipway_rules.text_forms import is_plain_path
 
-LIMIT_BYTES = 2_000_000_000
-MAX_DATA_FILES = 1000
-PORTABLE_LOCALE = "C.UTF-8"
-_EVERYWHERE = ("C", "POSIX", "C.UTF-8", "C.utf8")
-_OWN_RULES = ("tr", "az", "ku", "crh", "tt")
 # Shapes are inferred on a copy in memory.
 _INFERENCE_LIMIT_BYTES = 300_000_000
 
@@ -55,7 +54,7 @@ def require_portable_text(path: Path) -> None:
 
 
 def _require_portable_locales(path: Path, model: Any) -> None:
-    for node in _normalizers(model):
+    for node in normalizers(model):
         _require_portable_locale(path, node)
 
 
@@ -135,10 +134,10 @@ def _require_data(path: Path, model: Any) -> None:
             remedy="Put it there, and upload both to the same place in incoming/.",
         )
     total = sum((path.parent / one).stat().st_size for one in located)
-    if total > LIMIT_BYTES:
+    if total > WEIGHTS_LIMIT_BYTES:
         raise ModelInvalidError(
             f"{path} is too large to be served as one ONNX file",
-            expected=f"at most {LIMIT_BYTES} bytes of weights",
+            expected=f"at most {WEIGHTS_LIMIT_BYTES} bytes of weights",
             found=f"{total} bytes",
             remedy="Export it in half precision, or release it as a model of Triton's Python backend "
             "(`conversion.target: python`), which takes a folder.",
@@ -152,13 +151,8 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 
 def _require_portable_locale(path: Path, node: Any) -> None:
-    from onnx import helper
-
-    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
-    if attributes.get("case_change_action", b"NONE") == b"NONE" and attributes.get("is_case_sensitive", 0):
-        return
-    locale = attributes.get("locale", b"en_US").decode(errors="replace")
-    if locale not in _EVERYWHERE and has_own_rules(locale):
+    locale = special_locale(node)
+    if locale is not None and has_own_rules(locale):
         named = plain(node.name or node.output[0])
         raise ModelInvalidError(
             f"{path}: the StringNormalizer {named!r} wants a locale that servers do not have",
@@ -166,25 +160,3 @@ def _require_portable_locale(path: Path, node: Any) -> None:
             found=plain(locale)[:50],
             remedy=f"Export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent.",
         )
-
-
-def has_own_rules(locale: str) -> bool:
-    """Tell whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
-    language = locale.split("_")[0].split(".")[0].split("@")[0].split("-")[0].lower()
-    return language in _OWN_RULES or not (
-        language.isascii() and language.isalpha() and len(language) in (2, 3)
-    )
-
-
-def _normalizers(model: Any) -> Iterator[Any]:
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        yield from _normalizers_of(nodes)
-
-
-def _normalizers_of(nodes: Any) -> Iterator[Any]:
-    for node in nodes:
-        if node.op_type == "StringNormalizer":
-            yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _normalizers_of(inner.node)

@@ -11,9 +11,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from slipway.cli.model_files import servable
-from slipway_pod.conversion import onnx_source
-from slipway_pod.models import onnx_locale
 from tests.support.cli.calls import Call
 from tests.support.pods.onnx_models import model_of
 
@@ -154,29 +151,6 @@ def test_weights_in_files_are_looked_for_beside_the_model_alone(
         assert "not beside it" in lint(model.SerializeToString()).err
     else:
         assert "cannot be taken" in called.err
-
-
-def test_the_command_reckons_as_the_converter_does() -> None:
-    """Which locales and which paths are taken is said twice, since neither may import the other."""
-    for locale in (
-        "en_US",
-        "C",
-        "tr_TR",
-        "az",
-        "de-DE",
-        "de_DE@euro",
-        "x",
-        "english",
-        "crh_UA",
-        "..",
-        "",
-        "ku_TR.UTF-8",
-    ):
-        assert servable.has_own_rules(locale) == onnx_locale.has_own_rules(locale)
-    same = ("LIMIT_BYTES", "MAX_DATA_FILES")
-    assert [getattr(servable, one) for one in same] == [getattr(onnx_source, one) for one in same]
-    same = ("PORTABLE_LOCALE", "_EVERYWHERE", "_OWN_RULES")
-    assert [getattr(servable, one) for one in same] == [getattr(onnx_locale, one) for one in same]
 
 
 def test_a_golden_set_need_not_have_what_triton_makes_of_a_batch(lint: Lint, call: Call, home: Path) -> None:
