@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,10 @@ from slipway_pod.models.triton_files import (
     read_program,
 )
 from slipway_pod.program.progress import say
+from slipway_rules.ensembles import CALLED_BY_PARAMETER, called_models, load_order
+from slipway_rules.errors import RuleError
 
 # A parameter whose key ends so tells a program which model to call; what it names is a member, too.
-CALLED_BY_PARAMETER = "model_name"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -97,15 +98,11 @@ class Member:
         """Return whether it only passes tensors between others."""
         return bool(self.config.HasField("ensemble_scheduling"))
 
-    def calls(self, names: Iterable[str]) -> list[str]:
+    def calls(self, names: Collection[str]) -> list[str]:
         """Return the members that it calls: by its steps, or by name in its parameters."""
-        steps = [step.model_name for step in self.config.ensemble_scheduling.step]
-        told = [
-            value.string_value
-            for key, value in self.config.parameters.items()
-            if key.endswith(CALLED_BY_PARAMETER) and value.string_value in set(names)
-        ]
-        return list(dict.fromkeys([*steps, *told]))
+        steps = (step.model_name for step in self.config.ensemble_scheduling.step)
+        parameters = ((key, value.string_value) for key, value in self.config.parameters.items())
+        return called_models(steps, parameters, names)
 
 
 def read_members(folder: Path) -> dict[str, Member]:
@@ -201,29 +198,11 @@ def find_top(members: Mapping[str, Member], model: str) -> str:
 
 def require_unit(members: Mapping[str, Member], top: str) -> None:
     """Raise PodError unless `top` and all that it calls are exactly what is there, and nobody calls in a circle."""
-    reached: list[str] = []
-
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        if name not in members:
-            raise invalid(
-                f"{above[-1]!r} calls {name!r}, which is not in the repository",
-                expected=f"one of {', '.join(sorted(members))}",
-                found=name or "no name",
-                remedy="add the member, or correct the step",
-            )
-        if name in above:
-            raise invalid(
-                "The models call each other in a circle",
-                expected="an order in which each only needs those before it",
-                found=" → ".join([*above[above.index(name) :], name]),
-                remedy="take one of these steps out",
-            )
-        if name not in reached:
-            for called in members[name].calls(members):
-                visit(called, (*above, name))
-            reached.append(name)
-
-    visit(top, ())
+    calls = {name: member.calls(members) for name, member in members.items()}
+    try:
+        reached = load_order(calls, [top])
+    except RuleError as error:
+        raise invalid(error.what, **error.details) from error
     idle = sorted(members.keys() - set(reached))
     if idle:
         raise invalid(

@@ -4,8 +4,7 @@
 model is a repository of one; all that is said here holds for it too.
 
 Two places of a configuration say which models are called: the steps of `ensemble_scheduling`, and parameters
-whose key ends in `model_name`. Those tell a model that calls others while it runs their names (such as
-TensorRT-LLM's `tensorrt_llm_model_name`). Both are renamed and pinned together with what they name.
+whose key ends in `model_name`. Both are renamed and pinned together with what they name.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from slipway_core.triton_config.build import pin_versions, rename_config
 from slipway_core.triton_config.canonical import canonical_config, config_sha256
 from slipway_core.triton_config.departures import departures_of
 from slipway_core.triton_config.options import Config
+from slipway_rules import ensembles
+from slipway_rules.errors import RuleError
 
 Configs = dict[str, Config]
 
-CALLED_BY_PARAMETER = "model_name"
 # The object store keeps no empty folder, and Triton wants one for each version of an ensemble.
 MEMBERS_FILE = "members.json"
 
@@ -39,9 +39,8 @@ def called_models(config: Mapping[str, Any], known: Mapping[str, Any]) -> list[s
     A step's is returned whether or not it is among `known`; a parameter counts only if it names a known model,
     since its key may mean something else.
     """
-    names = [str(step.get("model_name", "")) for step in _steps(config)]
-    names += [value for _, value in _naming_parameters(config) if value in known]
-    return list(dict.fromkeys(names))
+    steps = (str(step.get("model_name", "")) for step in _steps(config))
+    return ensembles.called_models(steps, _naming_parameters(config), known)
 
 
 def load_order(configs: Mapping[str, Config]) -> list[str]:
@@ -49,10 +48,11 @@ def load_order(configs: Mapping[str, Config]) -> list[str]:
 
     :raises ModelInvalidError: where a model calls one that is not there, or by a chain of calls itself.
     """
-    order: list[str] = []
-    for name in sorted(configs):
-        _visit(name, configs, order, ())
-    return order
+    calls = {name: called_models(config, configs) for name, config in configs.items()}
+    try:
+        return ensembles.load_order(calls, sorted(configs))
+    except RuleError as error:
+        raise ModelInvalidError(error.what, **error.details) from error
 
 
 def pin_bundle(configs: Mapping[str, Config], version: int) -> Configs:
@@ -103,29 +103,6 @@ def departures(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> list[str
     return list(departures_of(asked, canonical_config(served), asked))
 
 
-def _visit(name: str, configs: Mapping[str, Config], order: list[str], above: tuple[str, ...]) -> None:
-    if name in order:
-        return
-    if name not in configs:
-        raise ModelInvalidError(
-            f"{above[-1]!r} calls the model {name!r}, which is not part of it",
-            expected=f"one of {', '.join(sorted(configs))}",
-            found=name or "no name",
-            remedy="Put the member into the repository, or correct the step.",
-        )
-    if name in above:
-        circle = " → ".join([*above[above.index(name) :], name])
-        raise ModelInvalidError(
-            "the models call each other in a circle",
-            expected="an order in which each model only needs those before it",
-            found=circle,
-            remedy="Take one of these steps out.",
-        )
-    for called in called_models(configs[name], configs):
-        _visit(called, configs, order, (*above, name))
-    order.append(name)
-
-
 def _renamed(config: Config, name: str, names: Mapping[str, str]) -> Config:
     renamed = rename_config(config, name)
     for step in _steps(renamed):
@@ -145,5 +122,5 @@ def _naming_parameters(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         (key, str(parameter.get("string_value", "")))
         for key, parameter in (config.get("parameters") or {}).items()
-        if key.endswith(CALLED_BY_PARAMETER)
+        if key.endswith(ensembles.CALLED_BY_PARAMETER)
     ]

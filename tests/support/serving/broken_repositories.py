@@ -36,7 +36,7 @@ def ensemble_of(model: str) -> bytes:
 SCALE, LOOKUP, TOP = (f"{name}/config.pbtxt" for name in ("scale", "lookup", "prices"))
 # Each is one thing that is wrong with the steps, and how the refusal puts it.
 MISFITS: dict[str, tuple[Change, str]] = {
-    "stranger": ((TOP, '"lookup"', '"tabel"'), "'prices' calls 'tabel', which is not in the repository"),
+    "stranger": ((TOP, '"lookup"', '"tabel"'), "'prices' calls the model 'tabel', which is not in the repository"),
     "input not there": ((TOP, 'key: "x" value: "scaled"', 'key: "z" value: "scaled"'), "maps the input 'z'"),
     "output not there": ((TOP, 'key: "y" value: "scaled"', 'key: "z" value: "scaled"'), "maps the output 'z'"),
     "nothing writes": ((TOP, 'key: "x" value: "scaled"', 'key: "x" value: "scald"'), "nothing writes 'scald'"),

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
 import convert_ensemble as program
-from slipway_core.errors import ModelInvalidError
-from slipway_core.triton_config.ensemble import called_models, load_order
-from slipway_core.triton_config.pbtxt import from_pbtxt
 from slipway_pod.errors import PodError
-from slipway_pod.models.triton_files import config_text
+from slipway_rules.ensembles import CALLED_BY_PARAMETER, load_order
+from slipway_rules.errors import RuleError
 from tests.support.serving.broken_repositories import MISFITS, NO_UNITS, changed, without_unit
 from tests.support.serving.ensembles import write_files
 
@@ -31,7 +29,7 @@ def member_of(name: str, steps: list[str], parameters: list[str]) -> program.Mem
     for called in steps:
         config.ensemble_scheduling.step.add(model_name=called)
     for place, called in enumerate(parameters):
-        config.parameters[f"{place}{program.CALLED_BY_PARAMETER}"].string_value = called
+        config.parameters[f"{place}{CALLED_BY_PARAMETER}"].string_value = called
     return program.Member(name, config, {}, {}, (), None)
 
 
@@ -42,15 +40,10 @@ def members_of(
     return {name: member_of(name, steps[name], parameters.get(name, [])) for name in steps}
 
 
-@given(GRAPHS, GRAPHS)
-def test_called_models_are_the_same_here_and_there(
-    steps: dict[str, list[str]], parameters: dict[str, list[str]]
-) -> None:
-    """By steps or by parameters, a model calls the same others for the pod and for the release."""
-    members = members_of(steps, parameters)
-    for member in members.values():
-        config = from_pbtxt(config_text(member.config))
-        assert member.calls(members) == called_models(config, members)
+def test_a_member_calls_by_steps_and_by_parameters() -> None:
+    """Both are read from its configuration; a parameter counts where it names a member."""
+    members = members_of({"top": ["a"], "a": [], "b": []}, {"top": ["b", "absent"]})
+    assert members["top"].calls(members) == ["a", "b"]
 
 
 def refusal(members: dict[str, program.Member]) -> PodError | None:
@@ -62,24 +55,21 @@ def refusal(members: dict[str, program.Member]) -> PodError | None:
     return None
 
 
-def order_of(members: dict[str, program.Member]) -> list[str] | None:
-    """The order in which the release loads the models; None where there is none."""
-    try:
-        return load_order({name: from_pbtxt(config_text(one.config)) for name, one in members.items()})
-    except ModelInvalidError:
-        return None
-
-
 @given(GRAPHS)
-def test_a_unit_for_the_pod_has_an_order_of_loading(steps: dict[str, list[str]]) -> None:
-    """Models that the pod takes for one unit are loaded member by member, the released one last; others are not."""
-    members = members_of(steps, {})
-    error, order = refusal(members), order_of(members)
+def test_a_unit_has_an_order_of_loading(steps: dict[str, list[str]]) -> None:
+    """Models that are taken for one unit can be loaded member by member; of others it is told which call is wrong."""
+    error = refusal(members_of(steps, {}))
+    circle_or_stranger = error is not None and "does not use all" not in error.what
+    calls = {name: list(dict.fromkeys(called)) for name, called in steps.items()}
+    try:
+        order: list[str] | None = load_order(calls, ["top"])
+    except RuleError:
+        order = None
+    assert circle_or_stranger == (order is None)
     if error is None:
         assert order is not None
         assert order[-1] == "top"
-    elif "does not use all" not in error.what:
-        assert order is None
+        assert set(order) == steps.keys()
 
 
 def refused(files: dict[str, bytes], folder: Path) -> PodError:

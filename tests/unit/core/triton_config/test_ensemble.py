@@ -116,7 +116,7 @@ def test_no_two_staged_models_share_a_name(one: tuple[Any, Any, Any], other: tup
 @pytest.mark.parametrize(
     ("configs", "words"),
     [
-        ({"top": ensemble("a")}, "'top' calls the model 'a', which is not part of it"),
+        ({"top": ensemble("a")}, "'top' calls the model 'a', which is not in the repository"),
         ({"top": ensemble("b"), "b": ensemble("top")}, r"b → top → b"),
         ({"top": ensemble("top")}, r"top → top"),
     ],
