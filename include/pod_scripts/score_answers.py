@@ -28,11 +28,11 @@ from slipway_pod.program.result import run_to_result
 from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.program.software import tool_versions
 from slipway_pod.program.subprograms import Ended, TooMuchOutputError, run_program
-from slipway_pod.scoring.child import FIGURES, SCORES
+from slipway_pod.scoring.child import FIGURES
 from slipway_pod.storage.s3 import Store
+from slipway_rules.scoring import SCORES_FILE, SCORES_LIMIT_BYTES
 
 PACKAGES = ("numpy",)
-SCORES_LIMIT_BYTES = 64 * 2**20
 FIGURES_LIMIT_BYTES = 2**20
 OUTPUT_CHARACTERS = 4 * 2**20
 WRONG_SCORER = 3
@@ -74,10 +74,10 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
         say("score", f"{options.rows} rows with {options.scorer}")
         run_scorer(options, given, scorer, made)
         figures = made / FIGURES
-        require_small(made / SCORES, SCORES_LIMIT_BYTES)
+        require_small(made / SCORES_FILE, SCORES_LIMIT_BYTES)
         require_small(figures, FIGURES_LIMIT_BYTES)
         result["figures"] = json.loads(figures.read_text())
-        result["scores"] = store.upload(made / SCORES, f"{options.destination}/{SCORES}")
+        result["scores"] = store.upload(made / SCORES_FILE, f"{options.destination}/{SCORES_FILE}")
 
 
 def fetch_given(store: Store, url: str, sha256: str, target: Path) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from slipway_core.errors import ModelInvalidError, ParityRefusedError
 from slipway_core.spec.conversion.parity import ParityRule, ParityRules
 from slipway_core.written_numbers import number
+from slipway_rules.parity import Rule
 
 # The rounding error that a share of rows may have.
 _ROUNDING = 1e-6
@@ -142,7 +143,8 @@ def _keeps(output: OutputParity, rules: ParityRules) -> bool:
     """Tell whether so few rows are off that the release file allows it."""
     own = rules.outputs.get(output.output)
     rule: ParityRule = rules if own is None else rules.filled(**own.model_dump(exclude_unset=True))
-    least = {"tolerance": rule.within_min, "top_k": rule.agreement_min}.get(output.measure, 1.0)
+    shares = Rule(within_min=rule.within_min, agreement_min=rule.agreement_min)
+    least = shares.least_share(output.measure)
     return output.mismatched_rows <= (1 - least) * output.rows + _ROUNDING
 
 

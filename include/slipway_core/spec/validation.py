@@ -18,11 +18,12 @@ from slipway_core.spec.parts import (
 )
 from slipway_core.spec.pods.settings import PodSettings
 from slipway_core.spec.suites.expectations import SUITE_LIMIT, Expectation
+from slipway_rules.scoring import FIGURE_NAME, NAMES_LIMIT
 
 NotNegative = Annotated[float, Field(ge=0)]
 TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
 Policy = Literal["fail", "warn", "off"]
-FigureName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+FigureName = Annotated[str, Field(pattern=f"^{FIGURE_NAME.pattern}$")]
 
 # A whole float is rounded to one of 256 steps, in layer after layer: probabilities then move by hundredths.
 _SCALED_BY_REQUEST = 0.05
@@ -294,7 +295,7 @@ class CustomValidation(_Validation):
     """Further outputs that the scorer is given."""
     scorer: FileName
     """A Python file beside the release file, with a function `score(inputs, labels, answers, stable)`."""
-    figures: dict[FigureName, FigureLimit] = Field(min_length=1, max_length=64)
+    figures: dict[FigureName, FigureLimit] = Field(min_length=1, max_length=NAMES_LIMIT)
     """By name: the limits of the means of the scores by row, and of what the scorer's `figures(scores)` returns."""
     scoring: Scoring = Scoring()
 

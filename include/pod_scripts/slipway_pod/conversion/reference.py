@@ -17,8 +17,9 @@ from slipway_pod.models.onnx_files import load_checked, open_session, read_overr
 from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature
 from slipway_pod.parity.outputs import compare_output
-from slipway_pod.parity.rules import Rule, rule_for
+from slipway_pod.parity.rules import rule_for
 from slipway_pod.program.progress import say
+from slipway_rules.parity import Rule
 
 SOURCE = "the source model"
 # How source and conversion were run when they were compared.

@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 from slipway_pod.errors import PodError
-from slipway_pod.parity.rules import Rule, rule_for
+from slipway_pod.parity.rules import rule_for
+from slipway_rules.parity import Rule
 
 WORST_ROWS = 5
 
@@ -24,20 +25,19 @@ def compare_output(name: str, source: Any, converted: Any, rule: Rule) -> dict[s
         return entry | {"mismatched_rows": rows, "pass": False, "worst": [{"row": 0, **shapes}]}
     a, b = source.reshape(rows, -1), converted.reshape(rows, -1)
     difference, relative, outside = distances(a, b, rule)
-    off, least = {"tolerance": outside.any(axis=1)}, {"tolerance": rule.within_min}
+    off = {"tolerance": outside.any(axis=1)}
     entry |= {"max_abs_diff": plain(difference.max(initial=0.0))}
     entry |= {"max_rel_diff": plain(relative.max(initial=0.0))}
     entry |= {"within_share": float(1 - off["tolerance"].mean())}
     if a.dtype.kind != "f":
-        off["top_k"], least["top_k"] = off["tolerance"], rule.agreement_min
+        off["top_k"] = off["tolerance"]
     elif a.shape[1] > 1:
         cosines, first, best = cosine_of_rows(a, b), agrees_in_best(a, b, 1), agrees_in_best(a, b, rule.top_k)
         off |= {"cosine": ~(cosines >= rule.cosine_min), "top_k": ~best}
-        least |= {"cosine": 1.0, "top_k": rule.agreement_min}
         entry |= {"cosine_min": plain(cosines.min()), "top_1_agreement": float(first.mean())}
         entry |= {"top_k": rule.top_k, "top_k_agreement": float(best.mean())}
     measure = rule.measure if rule.measure in off else "tolerance"
-    wrong, share = off[measure], least[measure]
+    wrong, share = off[measure], rule.least_share(measure)
     entry |= {"measure": measure, "least_share": share, "pass": bool(1 - wrong.mean() >= share)}
     worst = worst_rows(a, b, wrong, np.nan_to_num(difference, nan=np.inf)) if wrong.any() else []
     return entry | {"mismatched_rows": int(wrong.sum()), "worst": worst}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from slipway_pod.program.arguments import not_negative, share, whole
+from slipway_rules.parity import Rule
 
 MEASURES = ("tolerance", "cosine", "top_k")
 RULE_TYPES: dict[str, Callable[[str], Any]] = {
@@ -19,25 +19,6 @@ RULE_TYPES: dict[str, Callable[[str], Any]] = {
     "top_k": whole,
     "agreement_min": share,
 }
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The rule that an output must meet; one `measure` decides, the others are only reported.
-
-    tolerance: at least `within_min` of the rows have |source - converted| <= abs + rel * |source| in every
-    element. cosine: each row's vector has a cosine similarity of at least `cosine_min` with the source's.
-    top_k: in at least `agreement_min` of the rows the `top_k` best classes are the source's. Outputs that are
-    no vectors of fractions (labels, text, one number a row) are held to equality or to the tolerance.
-    """
-
-    measure: str = "tolerance"
-    abs_tolerance: float = 1e-4
-    rel_tolerance: float = 1e-3
-    within_min: float = 1.0
-    cosine_min: float = 0.999
-    top_k: int = 1
-    agreement_min: float = 0.99
 
 
 def add_rule_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,10 +13,11 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from slipway_pod.scoring.given import read_given
 from slipway_pod.scoring.scores import checked_scores, figures_of
+from slipway_rules.npz import read_npz
+from slipway_rules.scoring import GIVEN_LIMIT_BYTES, SCORES_FILE, Given
 
-SCORES, FIGURES = "scores.npz", "figures.json"
+FIGURES = "figures.json"
 
 
 def main(arguments: list[str]) -> int:
@@ -24,7 +25,7 @@ def main(arguments: list[str]) -> int:
     import numpy as np
 
     given_path, scorer_path, rows, confidence, resample_s, folder = arguments
-    given = read_given(Path(given_path))
+    given = Given.of_arrays(read_npz(Path(given_path), given_path, GIVEN_LIMIT_BYTES))
     try:
         scorer = _loaded(Path(scorer_path))
         found = scorer.score(given.inputs, given.labels, given.answers, given.stable)
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
         traceback.print_exc()
         print(f"{type(error).__name__}: {error}".replace("\n", " ")[:500], flush=True)
         return 3
-    np.savez_compressed(Path(folder, SCORES), **scores)  # type: ignore[arg-type, unused-ignore]
+    np.savez_compressed(Path(folder, SCORES_FILE), **scores)  # type: ignore[arg-type, unused-ignore]
     Path(folder, FIGURES).write_text(json.dumps(figures, allow_nan=False))
     return 0
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-NAMES_LIMIT = 64
+from slipway_rules.scoring import FIGURE_NAME, NAMES_LIMIT
+
 RESAMPLES = 250
 # With fewer an interval says nothing.
 LEAST_RESAMPLES = 50
@@ -29,7 +28,7 @@ def checked_scores(found: Any, rows: int) -> dict[str, Any]:
     scores = {}
     for name, values in found.items():
         column = np.asarray(values)
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not FIGURE_NAME.fullmatch(name):
             raise ValueError(f"score() must name its arrays in letters, digits and _, not {str(name)[:80]!r}")
         if column.shape != (rows,) or column.dtype.kind not in "biuf":
             raise ValueError(
@@ -94,7 +93,7 @@ def _checked_figures(found: Any, scores: Mapping[str, Any]) -> dict[str, float |
         raise ValueError(f"figures() must return a mapping of at most {NAMES_LIMIT} numbers")
     told: dict[str, float | None] = {}
     for name, value in found.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name) or name in scores:
+        if not isinstance(name, str) or not FIGURE_NAME.fullmatch(name) or name in scores:
             raise ValueError(
                 f"figures() must name its numbers in letters, digits and _, and as no score is: {str(name)[:80]!r}"
             )

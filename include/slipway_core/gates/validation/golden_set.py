@@ -28,13 +28,9 @@ from slipway_rules.row_axes import (
     rows_first,
     take_rows,
 )
+from slipway_rules.tensors import NUMPY_TYPES
 
 Array = NDArray[Any]
-
-_NUMPY_TYPES = {
-    "BOOL": "?", "UINT8": "u1", "UINT16": "u2", "UINT32": "u4", "UINT64": "u8",
-    "INT8": "i1", "INT16": "i2", "INT32": "i4", "INT64": "i8", "FP16": "f2", "FP32": "f4", "FP64": "f8",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -258,7 +254,7 @@ def _input_problems(values: Array, tensor: TensorSpec, rows: int | None, axis: R
     found = rows_along(values.shape, 0 if axis is None else axis)
     if rows is not None and found is not None and found != rows:
         problems.append(f"`{name}` has {found} rows, the labels {rows}")
-    wanted_type = _NUMPY_TYPES.get(tensor.datatype)
+    wanted_type = NUMPY_TYPES.get(tensor.datatype)
     is_text = values.dtype.kind in "SU"
     if (tensor.datatype == "BYTES") != is_text or not (is_text or _converts(values, wanted_type)):
         problems.append(f"`{name}` holds {values.dtype}, the model takes {tensor.datatype}")
@@ -278,7 +274,7 @@ def _in_datatype(values: Array, tensor: TensorSpec) -> Array:
             [text.encode() if isinstance(text, str) else text for text in values.ravel().tolist()],
             dtype=object,
         ).reshape(values.shape)
-    return np.asarray(values, dtype=np.dtype(_NUMPY_TYPES[tensor.datatype]), order="C")
+    return np.asarray(values, dtype=np.dtype(NUMPY_TYPES[tensor.datatype]), order="C")
 
 
 def _as_served(values: Array, shape: tuple[int, ...] | None) -> Array:

@@ -8,9 +8,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from slipway_core.spec.parts import Share, SpecPart, Text
+from slipway_rules.parity import Rule
 
 NotNegative = Annotated[float, Field(ge=0)]
 Measure = Literal["tolerance", "cosine", "top_k"]
+_DEFAULT = Rule()
 _HALF_PRECISION = {"abs_tolerance": 5e-3, "rel_tolerance": 1e-2}
 
 
@@ -22,16 +24,16 @@ class ParityRule(SpecPart):
     `top_k`: the best classes of each row. Outputs that are no vectors of fractions, such as labels, are held
     to equality or to the tolerance, whatever is written here.
     """
-    abs_tolerance: NotNegative = 1e-4
-    rel_tolerance: NotNegative = 1e-3
+    abs_tolerance: NotNegative = _DEFAULT.abs_tolerance
+    rel_tolerance: NotNegative = _DEFAULT.rel_tolerance
     """Left out, of a conversion to fp16: 5e-3 + 1e-2, since each number has three decimal digits there."""
-    within_min: Share = 1.0
+    within_min: Share = _DEFAULT.within_min
     """`tolerance`: the least share of the rows that must be within it."""
-    cosine_min: Share = 0.999
+    cosine_min: Share = _DEFAULT.cosine_min
     """`cosine`: the least similarity, in every row."""
-    top_k: Annotated[int, Field(ge=1, le=1000)] = 1
+    top_k: Annotated[int, Field(ge=1, le=1000)] = _DEFAULT.top_k
     """`top_k`: how many of the best classes must be the same; their order does not count."""
-    agreement_min: Share = 0.99
+    agreement_min: Share = _DEFAULT.agreement_min
     """`top_k`: the least share of the rows that must agree."""
 
 

@@ -23,15 +23,12 @@ from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import HealthCheck
 from slipway_core.gates.validation.other_outputs.result import OutputResult
 from slipway_core.gates.validation.scoring.given import pack_given
-from slipway_core.gates.validation.scoring.returned import (
-    SCORES_FILE,
-    SCORES_LIMIT_BYTES,
-    read_returned,
-)
+from slipway_core.gates.validation.scoring.returned import read_returned
 from slipway_core.gates.validation.scoring.scores import CustomScores, custom_scores
 from slipway_core.spec.parts import size_of
 from slipway_core.spec.validation import CustomValidation
 from slipway_core.value_types import Sha256
+from slipway_rules.scoring import SCORES_FILE, SCORES_LIMIT_BYTES
 
 _GATHERED_LIMIT_BYTES = 32 << 20
 # Of the pod's memory, for the scorer; the rest is the program's that reads and sends.

@@ -23,7 +23,7 @@ from slipway_core.publishing.manifest import Manifest
 from slipway_core.publishing.variants import variant_names, with_variant
 from slipway_core.spec.conversion.parity import ParityRule
 from slipway_pod.parity.outputs import compare_output
-from slipway_pod.parity.rules import Rule
+from slipway_rules.parity import Rule
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.examples import nightly
 from tests.support.release.release_steps import CONTEXT, Release, staging_server

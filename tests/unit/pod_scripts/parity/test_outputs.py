@@ -16,7 +16,8 @@ from slipway_core.gates.parity import parse_parity
 from slipway_core.spec.conversion.parity import ParityRules
 from slipway_pod.errors import PodError
 from slipway_pod.parity.outputs import compare_output, require_parity
-from slipway_pod.parity.rules import Rule, rule_for
+from slipway_pod.parity.rules import rule_for
+from slipway_rules.parity import Rule
 
 COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
 SOURCE = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])

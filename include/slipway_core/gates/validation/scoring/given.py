@@ -11,25 +11,18 @@ import numpy as np
 from slipway_core.errors import GoldenSetError
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.scores import Array
-
-GIVEN_LIMIT_BYTES = 256 * 1024 * 1024
+from slipway_rules.scoring import GIVEN_LIMIT_BYTES, Given
 
 
 def pack_given(golden: GoldenSet, answers: Mapping[str, Array], stable: Mapping[str, Array] | None) -> bytes:
     """Return the archive; equal values make equal bytes.
 
-    Its arrays are `input/NAME`, `label/label`, `answer/OUTPUT` and `stable/OUTPUT`, rows first; an input that is the
-    same in every request is as it is.
-
     :raises GoldenSetError: they are larger than a pod is given.
     """
     by_row = golden.columns()
-    arrays = {f"input/{name}": by_row.get(name, values) for name, values in golden.inputs.items()}
-    if golden.has_labels:
-        arrays["label/label"] = golden.labels
-    arrays |= {f"answer/{name}": values for name, values in answers.items()}
-    arrays |= {f"stable/{name}": values for name, values in (stable or {}).items()}
-    plain: dict[str, Any] = {name: _plain(values) for name, values in arrays.items()}
+    inputs = {name: by_row.get(name, values) for name, values in golden.inputs.items()}
+    given = Given(inputs, golden.labels if golden.has_labels else None, answers, stable)
+    plain: dict[str, Any] = {name: _plain(values) for name, values in given.arrays().items()}
     size = sum(values.nbytes for values in plain.values())
     if size > GIVEN_LIMIT_BYTES:
         raise GoldenSetError(

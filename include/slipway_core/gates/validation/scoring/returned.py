@@ -16,10 +16,7 @@ from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.gates.validation.scores import Array
 from slipway_core.spec.validation import FigureName
 from slipway_core.value_types import Sha256
-
-SCORES_FILE = "scores.npz"
-SCORES_LIMIT_BYTES = 64 * 1024 * 1024
-_NAMES_LIMIT = 64
+from slipway_rules.scoring import FIGURE_NAME, NAMES_LIMIT, SCORES_FILE, SCORES_LIMIT_BYTES
 
 
 class _Part(BaseModel):
@@ -48,7 +45,7 @@ class _Scores(_Part):
 class _Result(_Part):
     rows: Annotated[int, Field(ge=1)]
     given_sha256: Sha256
-    figures: Annotated[dict[FigureName, ReturnedFigure], Field(max_length=_NAMES_LIMIT)]
+    figures: Annotated[dict[FigureName, ReturnedFigure], Field(max_length=NAMES_LIMIT)]
     scores: _Scores
 
 
@@ -78,11 +75,11 @@ def read_returned(result: Mapping[str, Any], scores: bytes, rows: int) -> Return
     if read.rows != rows or read.scores.sha256 != hashlib.sha256(scores).hexdigest():
         raise _other_form(f"{read.rows} rows, or scores of another run")
     for name, values in arrays.items():
-        if values.shape != (rows,) or values.dtype.kind != "f" or not name.isidentifier() or len(name) > 64:
+        if values.shape != (rows,) or values.dtype.kind != "f" or not FIGURE_NAME.fullmatch(name):
             raise _other_form(f"{name[:80]!r}: {values.dtype} of shape {list(values.shape)}")
         if np.isinf(values).any():
             raise _other_form(f"{name!r}: an infinite score")
-    if not 1 <= len(arrays) <= _NAMES_LIMIT or arrays.keys() & read.figures.keys():
+    if not 1 <= len(arrays) <= NAMES_LIMIT or arrays.keys() & read.figures.keys():
         raise _other_form(f"{len(arrays)} scores, or a figure with the name of one")
     return Returned(arrays, read.figures, read.given_sha256)
 
