@@ -27,7 +27,6 @@ from slipway_pod.conversion.passthrough import Checked, pass_through, passthroug
 from slipway_pod.models.onnx_locale import use_portable_locale_in_file
 from slipway_pod.models.tensors import Signature, Tensor
 from slipway_pod.models.triton_files import (
-    CONFIG,
     config_text,
     declared_tensors,
     files_below,
@@ -39,6 +38,7 @@ from slipway_pod.models.triton_files import (
 from slipway_pod.program.progress import say
 from slipway_rules.ensembles import CALLED_BY_PARAMETER, called_models, load_order
 from slipway_rules.errors import RuleError
+from slipway_rules.version_manifest import CONFIG_FILE
 
 # A parameter whose key ends so tells a program which model to call; what it names is a member, too.
 
@@ -70,7 +70,7 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
 def repository_folder(folder: Path) -> Path:
     """Return where the models' folders lie: `folder`, or the only folder in it, as archives are often packed."""
     inner = [path for path in folder.iterdir() if path.is_dir()]
-    return inner[0] if len(inner) == 1 and not (inner[0] / CONFIG).exists() else folder
+    return inner[0] if len(inner) == 1 and not (inner[0] / CONFIG_FILE).exists() else folder
 
 
 # ---------------------------------------------------------------- the members
@@ -114,7 +114,7 @@ def read_members(folder: Path) -> dict[str, Member]:
     if not names:
         raise invalid(
             "There is no model in the repository",
-            expected=f"a folder for each model with its {CONFIG}",
+            expected=f"a folder for each model with its {CONFIG_FILE}",
             found=", ".join(sorted(path.name for path in folder.iterdir())) or "nothing",
             remedy="upload the repository as Triton reads it",
         )
@@ -126,8 +126,10 @@ def read_member(folder: Path) -> Member:
 
     :raises PodError: of kind ModelInvalidError, for what Triton, or a release, could not do with it.
     """
-    config_name = f"{folder.name}/{CONFIG}"
-    config = read_config(folder / CONFIG, config_name, "write it, or take the folder out if it is no model")
+    config_name = f"{folder.name}/{CONFIG_FILE}"
+    config = read_config(
+        folder / CONFIG_FILE, config_name, "write it, or take the folder out if it is no model"
+    )
     if config.name not in ("", folder.name):
         raise invalid(
             f"{config_name} is that of another model",
@@ -153,7 +155,7 @@ def read_member(folder: Path) -> Member:
         config,
         {tensor.name: tensor for tensor in declared_tensors(config, "input", config_name)},
         {tensor.name: tensor for tensor in declared_tensors(config, "output", config_name)},
-        tuple(name for name in files if name != CONFIG),
+        tuple(name for name in files if name != CONFIG_FILE),
         numbers[0] if numbers else None,
     )
     for name in (name for name in member.files if name.endswith(".py")):

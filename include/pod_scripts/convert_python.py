@@ -25,7 +25,6 @@ from slipway_pod.conversion.passthrough import Checked, pass_through, passthroug
 from slipway_pod.errors import first_line
 from slipway_pod.models.tensors import Signature
 from slipway_pod.models.triton_files import (
-    CONFIG,
     config_text,
     declared_tensors,
     files_below,
@@ -35,6 +34,7 @@ from slipway_pod.models.triton_files import (
     read_program,
 )
 from slipway_pod.program.progress import say
+from slipway_rules.version_manifest import CONFIG_FILE
 
 PROGRAM = "model.py"
 MODULE_OF_TRITON = "triton_python_backend_utils"
@@ -52,15 +52,15 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 def check(source: Path, repository: Path, options: argparse.Namespace) -> Checked:
     """Check what was fetched and lay out the repository."""
     folder = model_folder(source)
-    config = read_config(folder / CONFIG, CONFIG, f"write it and put it beside {PROGRAM}")
+    config = read_config(folder / CONFIG_FILE, CONFIG_FILE, f"write it and put it beside {PROGRAM}")
     require_python_backend(config)
     signature = Signature(
-        declared_tensors(config, "input", CONFIG), declared_tensors(config, "output", CONFIG)
+        declared_tensors(config, "input", CONFIG_FILE), declared_tensors(config, "output", CONFIG_FILE)
     )
     files = files_below(folder)
     programs = {name: read_program(folder / name, name) for name in files if name.endswith(".py")}
     if PROGRAM not in programs:
-        remedy = f"put {PROGRAM} beside {CONFIG}"
+        remedy = f"put {PROGRAM} beside {CONFIG_FILE}"
         raise invalid(f"There is no {PROGRAM}", expected=PROGRAM, found=", ".join(files), remedy=remedy)
     execute_seen = require_model_class(programs[PROGRAM])
     require_no_calls(programs)
@@ -91,7 +91,7 @@ def require_python_backend(config: Any) -> None:
     if config.backend == "python" and program == PROGRAM:
         return
     raise invalid(
-        f"{CONFIG} is not that of a Python model",
+        f"{CONFIG_FILE} is not that of a Python model",
         expected=f'backend: "python", and {PROGRAM} as its file',
         found=f'backend: "{config.backend}", platform: "{config.platform}", file {program}',
         remedy="correct it, or release the model with another `conversion.target`",
@@ -218,8 +218,10 @@ def lay_out_model(folder: Path, files: list[str], outside: set[str], target: Pat
     missing = sorted(outside - set(files))
     if missing:
         remedy = "add them, or take them out of the configuration"
-        raise invalid(f"{CONFIG} names files that are not there", found=", ".join(missing), remedy=remedy)
-    for name in (name for name in files if name != CONFIG):
+        raise invalid(
+            f"{CONFIG_FILE} names files that are not there", found=", ".join(missing), remedy=remedy
+        )
+    for name in (name for name in files if name != CONFIG_FILE):
         move(folder / name, target / (name if name in outside else f"{version}/{name}"))
 
 

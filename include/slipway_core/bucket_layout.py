@@ -8,6 +8,7 @@ from typing import Literal
 
 from slipway_core.errors import ForeignChangeError
 from slipway_core.identifiers import parse_version, run_folder, validate_model_name
+from slipway_rules.pod_files import is_model_file
 from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 from slipway_rules.version_manifest import CONFIG_FILE, MANIFEST_FILE, published_version
 
@@ -130,9 +131,7 @@ def is_source_file(name: str) -> bool:
 
     Not part of it are ready.json, hidden files, compiled Python and the markers that stand for folders.
     """
-    parts = name.split("/")
-    dropped = any(not part or part.startswith(".") or part == "__pycache__" for part in parts)
-    return not dropped and name != READY_FILE
+    return is_model_file(name) and ".." not in name.split("/") and name != READY_FILE
 
 
 def staged_name(model: str, role: Role) -> str:

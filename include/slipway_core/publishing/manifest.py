@@ -20,7 +20,6 @@ from slipway_rules.text_forms import MODEL_NAME_LIMIT, VERSION_LIMIT, canonical_
 from slipway_rules.version_manifest import FILES_LIMIT, MANIFEST_LIMIT_BYTES, SIZE_LIMIT_BYTES
 
 GOLDEN_FILE = "golden.npz"
-SBOM_FILE = "sbom.json"
 
 
 def _model_name(text: str) -> str:

@@ -23,6 +23,7 @@ from slipway_core.gates.benchmark.result import BenchmarkResult
 from slipway_core.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark, require_benchmark
 from slipway_core.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
 from slipway_core.spec.release_file import Benchmark
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -172,7 +173,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
         return f"{self._prefix(release_run)}{again}{more}"
 
     def _result_key(self, release_run: ReleaseRun, part: _Part) -> str:
-        return f"{self._part_prefix(release_run, part)}result.json"
+        return f"{self._part_prefix(release_run, part)}{RESULT_FILE}"
 
 
 @dataclass(frozen=True)

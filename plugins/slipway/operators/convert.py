@@ -34,11 +34,10 @@ from slipway_core.publishing.variants import (
 from slipway_core.spec.conversion.target import Places
 from slipway_core.triton_config.build import max_batch_size_of
 from slipway_core.triton_config.ragged import batch_tensors_arguments
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-RESULT_FILE = "result.json"
 
 
 class ListVariantsOperator(ReleaseOperator):

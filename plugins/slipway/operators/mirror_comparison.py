@@ -31,6 +31,7 @@ from slipway_core.gates.mirror_comparison import (
 )
 from slipway_core.reports.mirror_page import render_mirror_html
 from slipway_core.spec.release_file import MirrorComparison
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -109,7 +110,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             stage="mirror",
             settings=_settings(release_run),
             command=lambda: self._command(release_run),
-            result_key=f"{self._prefix(release_run)}result.json",
+            result_key=f"{self._prefix(release_run)}{RESULT_FILE}",
             manifest_sha256=self.manifest_sha256,
             labels={MIRROR_LABEL: release_run.model},
             ports=self._ports,

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slipway.operators.base import ReleaseOperator, recorded_stage
-from slipway.operators.convert import RESULT_FILE
 from slipway.project import project_commit, project_version
 from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.registry.reuse import recipe_for, require_published
@@ -27,7 +26,7 @@ from slipway_core.publishing.conversion_result import (
     parse_converted,
     require_same_service,
 )
-from slipway_core.publishing.manifest import SBOM_FILE, FileEntry, Manifest, Provenance
+from slipway_core.publishing.manifest import FileEntry, Manifest, Provenance
 from slipway_core.publishing.variants import ONLY
 from slipway_core.spec.serving.sequences import require_no_sequences
 from slipway_core.triton_config.build import build_config, served_signature
@@ -45,6 +44,7 @@ from slipway_core.triton_config.files import named_files
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from slipway_core.triton_config.warmup import make_warmup, needs_golden
+from slipway_rules.pod_files import RESULT_FILE, SBOM_FILE
 from slipway_rules.version_manifest import CONFIG_FILE
 
 if TYPE_CHECKING:

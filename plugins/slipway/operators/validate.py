@@ -43,6 +43,7 @@ from slipway_core.reports.signature_report import signature_report
 from slipway_core.reports.validation.page import render_report_html
 from slipway_core.spec.revalidation import GOLDEN_ROWS_LIMIT
 from slipway_core.spec.validation import CustomValidation, Validation
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -112,7 +113,7 @@ class ValidateModelOperator(ReleasePodOperator):
             stage="validate",
             settings=validation.scoring,
             command=lambda: scorer_command(release_run, read_gathered(self.store, release_run)),
-            result_key=f"{scoring_prefix(release_run)}result.json",
+            result_key=f"{scoring_prefix(release_run)}{RESULT_FILE}",
             manifest_sha256=self._staging.manifest_sha256,
         )
 

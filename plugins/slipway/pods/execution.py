@@ -26,6 +26,7 @@ from slipway.pods.former_pod import await_gone, is_ending, is_over
 from slipway.pods.manifest import container_security, labels_of, pod_security, variables, volumes
 from slipway.pods.starting import PULL_LIMIT_S, ReleasePodManager
 from slipway.pods.trigger import ReleasePodTrigger
+from slipway_rules.pod_files import S3_ENCRYPTION_VARIABLE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,8 +43,6 @@ log = logging.getLogger(__name__)
 _LAST_WORD_S = 60
 # How many of the cluster's warnings about a pod are told, the last ones.
 _WARNINGS = 2
-# boto's arguments, as JSON; `slipway_pod.storage.s3` reads it.
-_ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 
 
 class _PodOperator(KubernetesPodOperator):
@@ -229,7 +228,7 @@ def _described(pod: ReleasePod, release_run: ReleaseRun, encryption: Mapping[str
     env_vars = variables(settings)
     if encryption:
         asked = json.dumps(dict(encryption), sort_keys=True)
-        env_vars.append(k8s.V1EnvVar(name=_ENCRYPTION_VARIABLE, value=asked))
+        env_vars.append(k8s.V1EnvVar(name=S3_ENCRYPTION_VARIABLE, value=asked))
     mounted = volumes(settings)
     return {
         "name": _name(pod, release_run),

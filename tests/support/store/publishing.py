@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
 from slipway.registry.signing import sign
-from slipway_core.publishing.manifest import SBOM_FILE
 from slipway_core.triton_config.canonical import config_sha256
 from slipway_core.triton_config.pbtxt import from_pbtxt
+from slipway_rules.pod_files import SBOM_FILE
 from tests.support.examples import examples
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import new_key

@@ -24,9 +24,10 @@ from slipway_core.operations.layout import (
 from slipway_core.operations.pins import pin_key
 from slipway_core.operations.revalidation.findings import finding_key
 from slipway_core.publishing.build_fingerprint import RECIPE_FILE
-from slipway_core.publishing.manifest import GOLDEN_FILE, SBOM_FILE
+from slipway_core.publishing.manifest import GOLDEN_FILE
 from slipway_core.publishing.publication import decision_key
 from slipway_core.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
+from slipway_rules.pod_files import SBOM_FILE
 from slipway_rules.version_manifest import SIGNATURE_FILE
 from tests.support.store.bucket_policy import (
     COLLECTOR,

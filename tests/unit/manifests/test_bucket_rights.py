@@ -19,11 +19,12 @@ from slipway_core.operations.freezes import first_key_after, freezes_prefix, lif
 from slipway_core.operations.pins import pin_key
 from slipway_core.operations.revalidation.findings import finding_key
 from slipway_core.publishing.build_fingerprint import RECIPE_FILE
-from slipway_core.publishing.manifest import GOLDEN_FILE, SBOM_FILE
+from slipway_core.publishing.manifest import GOLDEN_FILE
 from slipway_core.publishing.publication import decision_key, origin_prefix
 from slipway_core.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
 from slipway_core.record.events import event_key
 from slipway_core.record.segment import segment_name
+from slipway_rules.pod_files import SBOM_FILE
 from slipway_rules.version_manifest import SIGNATURE_FILE
 from slipway_sandbox.host.settings import PROJECT_ROOT
 from tests.support.store.bucket_policy import (

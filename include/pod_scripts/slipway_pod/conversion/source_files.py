@@ -20,6 +20,7 @@ from slipway_pod.errors import PodError, first_line
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
 from slipway_pod.storage.upload import MEBIBYTE
+from slipway_rules.pod_files import is_model_file
 from slipway_rules.text_forms import is_plain_path
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
@@ -39,21 +40,13 @@ def fetch_source(
         left_out = _unpack(archive, folder, limit_bytes)
     else:
         objects = {name: size for name, size in store.sizes(url).items() if name not in but}
-        wanted = {name: size for name, size in objects.items() if is_wanted(name)}
+        wanted = {name: size for name, size in objects.items() if is_model_file(name)}
         left_out = sorted(objects.keys() - wanted.keys())
         require_plain_and_small(wanted, limit_bytes, url)
         for name in wanted:
             store.download(f"{url}/{name}", folder / name)
     say("fetch", f"{url}: {sum(1 for path in folder.rglob('*') if path.is_file())} files")
     return left_out
-
-
-def is_wanted(name: str) -> bool:
-    """Return whether a file is the model's: not hidden, not compiled Python, not a marker for a folder."""
-    parts = name.split("/")
-    return not any(
-        not part or (part.startswith(".") and part != "..") or part == "__pycache__" for part in parts
-    )
 
 
 def require_plain_and_small(sizes: Mapping[str, int], limit_bytes: int, where: str) -> None:
@@ -89,7 +82,7 @@ def _unpack(archive: Path, folder: Path, limit_bytes: int) -> list[str]:
     try:
         with _opened(archive) as entries:
             files = {name: (size, read) for name, size, read in entries}
-            wanted = {name: size for name, (size, _) in files.items() if is_wanted(name)}
+            wanted = {name: size for name, (size, _) in files.items() if is_model_file(name)}
             require_plain_and_small(wanted, limit_bytes, archive.name)
             for name, size in wanted.items():
                 target = folder / name

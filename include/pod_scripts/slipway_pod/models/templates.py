@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError, first_line
-from slipway_pod.models.triton_files import CONFIG, config_text
+from slipway_pod.models.triton_files import config_text
+from slipway_rules.version_manifest import CONFIG_FILE
 
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 
@@ -21,7 +22,7 @@ def fill_templates(folder: Path, names: Mapping[str, str], values: Mapping[str, 
     configs = {}
     for template, name in names.items():
         try:
-            text = (folder / template / CONFIG).read_text()
+            text = (folder / template / CONFIG_FILE).read_text()
         except OSError as error:
             raise template_error(template, first_line(error)) from error
         message = filled(text, template, values)

@@ -10,8 +10,6 @@ from typing import Any
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.tensors import Tensor
 
-CONFIG = "config.pbtxt"
-
 
 def invalid(what: str, **details: str) -> PodError:
     """Return the error for a model that must be corrected."""

@@ -12,8 +12,8 @@ from slipway_pod.errors import PodError, unexpected
 from slipway_pod.program.keys import hide_from_others
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
+from slipway_rules.pod_files import RESULT_FILE
 
-NAME = "result.json"
 REFUSED = 4
 
 
@@ -44,7 +44,7 @@ def run_to_result(
     try:
         store = Store()
         # A result of an earlier attempt must never be taken for this one's.
-        store.delete(f"{destination}/{NAME}")
+        store.delete(f"{destination}/{RESULT_FILE}")
         hide_from_others()
         work(store, result)
     except PodError as error:
@@ -62,7 +62,7 @@ def run_to_result(
         try:
             about = {"inputs": store.inputs, "tools": dict(tools()), "seconds": seconds()}
             told = {**head, **result, **about}
-            store.write_json(told, f"{destination}/{NAME}")
+            store.write_json(told, f"{destination}/{RESULT_FILE}")
         except PodError as error:
             failure = failure or error
     if failure is not None:

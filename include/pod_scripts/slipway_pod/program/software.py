@@ -14,8 +14,7 @@ from typing import Any
 
 from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.storage.s3 import Store
-
-SBOM = "sbom.json"
+from slipway_rules.pod_files import SBOM_FILE
 
 
 def tool_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -30,10 +29,10 @@ def tool_versions(packages: Iterable[str]) -> dict[str, str]:
 def upload_software_list(store: Store, destination: str, result: dict[str, Any]) -> None:
     """Put `sbom.json` beside the result and list it in `files`; equal images give equal bytes."""
     with scratch_folder("sbom-") as folder:
-        path = folder / SBOM
+        path = folder / SBOM_FILE
         path.write_text(json.dumps(software_list(), indent=1, sort_keys=True))
-        measured = store.upload(path, f"{destination}/{SBOM}")
-    result.setdefault("files", []).append({"file": SBOM, **measured})
+        measured = store.upload(path, f"{destination}/{SBOM_FILE}")
+    result.setdefault("files", []).append({"file": SBOM_FILE, **measured})
 
 
 def software_list() -> dict[str, Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipway_pod.models.triton_files import CONFIG, config_text, invalid, read_config
+from slipway_pod.models.triton_files import config_text, invalid, read_config
 from slipway_pod.program.progress import say
+from slipway_rules.version_manifest import CONFIG_FILE
 
 
 def lead_here(repository: Path, roots: Sequence[str]) -> None:
@@ -21,11 +22,11 @@ def lead_here(repository: Path, roots: Sequence[str]) -> None:
     :raises PodError: of kind ModelInvalidError, for a path into a model that the version does not have.
     """
     prefixes = sorted({root.rstrip("/") for root in roots}, key=len, reverse=True)
-    for path in sorted(repository.glob(f"*/{CONFIG}")):
+    for path in sorted(repository.glob(f"*/{CONFIG_FILE}")):
         content = path.read_bytes()
         if not any(prefix.encode() in content for prefix in prefixes):
             continue
-        name = f"{path.parent.name}/{CONFIG}"
+        name = f"{path.parent.name}/{CONFIG_FILE}"
         config = read_config(path, name, "publish the version again")
         moved = 0
         for key, parameter in config.parameters.items():

@@ -14,12 +14,12 @@ from typing import Any
 from slipway_pod.errors import PodError
 from slipway_pod.storage.refusals import refusal, remedy_of
 from slipway_pod.storage.upload import HashedUpload, part_bytes
+from slipway_rules.pod_files import S3_ENCRYPTION_VARIABLE
 
 CHECKSUM = "SHA256"
 PIECE_BYTES = 2**20
 BROKEN_OFF = 4  # how often in a row an answer may break off without a byte
 # The server-side encryption of what is written: boto's arguments, as JSON; left out: the bucket's default.
-ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 # boto3's transfers have no argument for the bucket's key; the bucket's own setting applies.
 ENCRYPTION_ARGUMENTS = ("ServerSideEncryption", "SSEKMSKeyId")
 
@@ -38,7 +38,7 @@ class Store:
         patience = Config(connect_timeout=5, read_timeout=read_timeout_s, retries=retries)
         self._client = boto3.client("s3", config=patience)
         self.inputs: dict[str, dict[str, Any]] = {}
-        asked = json.loads(os.environ.get(ENCRYPTION_VARIABLE) or "{}")
+        asked = json.loads(os.environ.get(S3_ENCRYPTION_VARIABLE) or "{}")
         self._encryption = {name: asked[name] for name in ENCRYPTION_ARGUMENTS if name in asked}
 
     def download(self, url: str, target: Path) -> None:

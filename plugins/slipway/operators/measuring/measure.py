@@ -36,6 +36,7 @@ from slipway_core.operations.revalidation.report import (
 )
 from slipway_core.operations.revalidation.way_back import drift_notice
 from slipway_core.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -108,7 +109,7 @@ class MeasureVersionOperator(MeasuringStep):
     def _pod_result(self, context: Context, hook: TritonHook, staged: StagedModel) -> BenchmarkResult:
         run, store = self.release_run, self.store
         prefix = f"{run.evidence_prefix}benchmark/"
-        key = f"{prefix}result.json"
+        key = f"{prefix}{RESULT_FILE}"
         store.delete(key)
         place = MeasuringPlace(
             grpc_address=hook.grpc_address,

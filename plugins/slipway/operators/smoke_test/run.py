@@ -19,6 +19,7 @@ from slipway_core.record.requirements import SMOKE_TEST_GATE
 from slipway_core.reports.smoke_test_page import render_smoke_test_html
 from slipway_core.spec.release_file import ReleaseSpec, SmokeTest
 from slipway_core.triton_config.staged_paths import SERVING_ROOT
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -59,7 +60,7 @@ class RunSmokeTestOperator(ReleasePodOperator):
             stage=SMOKE_TEST_GATE,
             settings=_settings(release_run),
             command=lambda: self._command(release_run),
-            result_key=f"{self._prefix(release_run)}result.json",
+            result_key=f"{self._prefix(release_run)}{RESULT_FILE}",
             manifest_sha256=self.manifest_sha256,
         )
 

@@ -21,6 +21,7 @@ from slipway_core.gates.benchmark.result import BenchmarkResult, Measurement
 from slipway_core.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
 from slipway_core.spec.benchmark import Benchmark
 from slipway_core.tuning.trials import Point
+from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,7 +64,7 @@ class PodMeasure:
 
     def __call__(self, wanted: Wanted) -> list[list[Point]]:
         """Return the points of each of the models; see `Measure`."""
-        key = f"{self._prefix}{wanted.folder}result.json"
+        key = f"{self._prefix}{wanted.folder}{RESULT_FILE}"
         kept = self._kept(key)
         if kept is None or kept.get("error") is not None:
             kept = self._measured(wanted, key)

@@ -12,7 +12,8 @@ from tritonclient.grpc import model_config_pb2
 from slipway_pod.errors import PodError
 from slipway_pod.models.templates import fill_templates
 from slipway_pod.models.tensors import Tensor
-from slipway_pod.models.triton_files import CONFIG, config_text, declared_tensors, read_config, read_program
+from slipway_pod.models.triton_files import config_text, declared_tensors, read_config, read_program
+from slipway_rules.version_manifest import CONFIG_FILE
 
 
 def config_of(text: str) -> Any:
@@ -33,7 +34,7 @@ INPUT = 'input { name: "x" data_type: TYPE_%s dims: [ 2, -1 ] }'
 )
 def test_tensors_are_as_clients_see_them(text: str, tensor: Tensor) -> None:
     """Triton's words for datatypes, and the batch dimension where the server adds one."""
-    assert declared_tensors(config_of(text), "input", CONFIG) == (tensor,)
+    assert declared_tensors(config_of(text), "input", CONFIG_FILE) == (tensor,)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +54,14 @@ def test_half_a_declaration_is_refused(text: str, words: str) -> None:
 
 def test_a_configuration_survives_its_text(tmp_path: Path) -> None:
     """What is written is read again as the same message; what is not there or not a ModelConfig is named."""
-    config, path = config_of(INPUT % "INT8"), tmp_path / CONFIG
+    config, path = config_of(INPUT % "INT8"), tmp_path / CONFIG_FILE
     with pytest.raises(PodError, match=r"There is no m/config\.pbtxt.*Remedy: write it"):
         read_config(path, "m/config.pbtxt", "write it")
     path.write_text(config_text(config))
-    assert read_config(path, CONFIG, "write it") == config
+    assert read_config(path, CONFIG_FILE, "write it") == config
     path.write_text("input [")
     with pytest.raises(PodError, match="cannot be read"):
-        read_config(path, CONFIG, "write it")
+        read_config(path, CONFIG_FILE, "write it")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_programs_are_compiled_and_not_run(tmp_path: Path, content: bytes, words
 def fill(folder: Path, text: str, **values: Any) -> Any:
     for name, content in {"top": "ensemble_scheduling { step { model_name: 'part' } }", "part": text}.items():
         (folder / name).mkdir(exist_ok=True)
-        (folder / name / CONFIG).write_text(content)
+        (folder / name / CONFIG_FILE).write_text(content)
     return fill_templates(folder, {"top": "chat", "part": "chat_part"}, values)
 
 
