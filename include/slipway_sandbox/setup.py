@@ -16,7 +16,7 @@ from slipway_sandbox.host.settings import PROJECT_ROOT
 from slipway_sandbox.services.airflow import database_template
 from slipway_sandbox.services.triton_install import TritonInstall
 
-POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
+WHAT_PODS_RUN = tuple(PROJECT_ROOT / "include" / name for name in ("pod_scripts", "slipway_rules"))
 SANDBOX_IMAGES = ("triton", "onnx", "smoke-test", "perf-analyzer")
 # What the demo does without; pytorch is 3 GB to download.
 TEST_IMAGES = (
@@ -49,7 +49,8 @@ def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
         with steps.step("Triton's server folder"):
             TritonInstall.prepare(venv=images_dir / "triton")
         # As in an image: pods cannot write.
-        compileall.compile_dir(POD_SCRIPTS, quiet=1)
+        for folder in WHAT_PODS_RUN:
+            compileall.compile_dir(folder, quiet=1)
         with steps.step("Airflow's empty database"):
             database.result()
     steps.say(f"Set up in {time.monotonic() - started:.0f} s.")
