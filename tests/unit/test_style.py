@@ -1,0 +1,55 @@
+"""No page says what docs/style.md tells writers not to say. The banned phrases are read from that page's first table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STYLE = ROOT / "docs" / "style.md"
+# Programs write these pages from texts of the code.
+GENERATED = {ROOT / "docs" / "cli.md", ROOT / "docs" / "judge-table.md"}
+PAGES = sorted(
+    {
+        *ROOT.glob("*.md"),
+        *(
+            page
+            for folder in ("docs", "include", "examples", "tests", "changes")
+            for page in (ROOT / folder).rglob("*.md")
+        ),
+    }
+    - GENERATED
+    - {STYLE}
+)
+CODE = re.compile(r"```.*?```|`[^`]+`|^ {4,}\S[^\n]*$", re.DOTALL | re.MULTILINE)
+
+
+def banned() -> list[str]:
+    """The phrases in the first column of the table between the markers, without its head."""
+    table = STYLE.read_text(encoding="utf-8").partition("<!-- banned -->")[2].partition("<!-- end of")[0]
+    cells = re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)[1:]
+    return [phrase for cell in cells for phrase in cell.split(", ")]
+
+
+PHRASES = banned()
+
+
+def found_in(text: str) -> list[str]:
+    """The banned phrases of a page, outside its code, also where a line ends within one."""
+    prose = " ".join(CODE.sub(" ", text).lower().split())
+    return [phrase for phrase in PHRASES if re.search(rf"\b{re.escape(phrase)}\b", prose)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_page_has_a_banned_phrase(page: Path) -> None:
+    """Each of them has a better one beside it in docs/style.md."""
+    assert found_in(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_check_finds_a_phrase() -> None:
+    """The check can fail: over the end of a line too, and not in code or within a longer word."""
+    assert len(PHRASES) > 20
+    assert found_in("A rollback needs\nit not.") == ["needs it not"]
+    assert found_in("For everybody: `needs it not`") == []
