@@ -1,4 +1,4 @@
-"""No page says what docs/style.md tells writers not to say. The banned phrases are read from that page's first table."""
+"""No page has a phrase that docs/style.md bans. The phrases are read from that page's first table."""
 
 from __future__ import annotations
 
