@@ -169,7 +169,7 @@ class PatchMade:
 
     @property
     def what(self) -> str:
-        """What people are told is written."""
+        """The name of what is written, for messages."""
         return self.resource.kind if len(self.patches) == 1 else f"{self.resource.kind}s"
 
 

@@ -3,9 +3,9 @@
     observed = observe(isvc, evidence)
     dialect_of(isvc).behind(isvc), dialect_named(observed.dialect).roll_back(goal, observed)
 
-KServe's deployment mode chooses; where no mode is named it is Knative, KServe's own default. A mode that is none of
-these is refused on the way up (`preflight`). It is read, and taken back, as Knative's, whose notes lie on the object
-itself: the way back needs nothing else.
+KServe's deployment mode chooses; where no mode is named it is Knative, KServe's own default. An unknown mode is refused
+on the way up (`preflight`). It is read, and taken back, as Knative's, whose notes lie on the object itself: the way
+back needs nothing else.
 """
 
 from __future__ import annotations
