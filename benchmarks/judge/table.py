@@ -176,25 +176,25 @@ def _line(cells: Sequence[str]) -> str:
 _INTRODUCTION = """\
 # The judge, measured
 
-What `make bench-judge` printed; written by it (`ARGS="--markdown docs/judge-table.md"`), not by hand. The
-simulation is in `benchmarks/judge/`; with the same seed ({seed}) it draws the same canaries. With `--cell` it
-replaces the rows of these cells alone: the others are as the judge was when they were measured.
+`make bench-judge` writes this page (`ARGS="--markdown docs/judge-table.md"`). Don't edit it by hand. The
+simulation is in `benchmarks/judge/`. With the same seed ({seed}), it draws the same canaries. With `--cell`, it
+replaces only the rows of these cells. The other rows show the judge as it was when they were measured.
 
-A canary lasts 25 minutes, in windows of 10 s, its weight rising in equal steps: 2, 5, 10, 25, 50 % or 5, 10,
-25, 50 %. Cells *to 99 %* rise over 5 and 25 % to 99 %, or begin there where they say so. Where another cell
-names no weights, half of its runs begin at 2 and half at 5 %. Requests arrive as a Poisson stream, half a
-percent of them fails, latencies are lognormal (median 20 ms, sigma 0.35 and 0.7 in turn) and are seen through
-the buckets of the sandbox's Envoy and through Prometheus' default ones in turn, where the cell does not say
-otherwise.
+A canary lasts 25 minutes, in windows of 10 s. Its weight rises in equal steps: 2, 5, 10, 25, 50 % or 5, 10,
+25, 50 %. Cells *to 99 %* rise over 5 and 25 % to 99 %, or begin there if they say so. If another cell names
+no weights, half of its runs begin at 2 % and half at 5 %. Unless the cell says otherwise, requests arrive as
+a Poisson stream, half a percent of them fail, and latencies are lognormal (median 20 ms, sigma 0.35 and 0.7
+in turn). The judge sees them through the buckets of the sandbox's Envoy and through Prometheus' default
+buckets in turn.
 
 {policy}
 
-- *failed*, *found*: the share of canaries, with the exact 95 % interval; *found* leaves out what failed before
-  the fault began. *passed*: the share whose last verdict was a pass; neither is *inconclusive*.
-- *minutes*: median, from the fault's beginning until the fail. *requests*: mean of what the candidate
-  answered in this time, over all runs, in brackets as a multiple of what Wald's sequential test would need on
-  average with the same alpha and a power of {power}, both rates known to it beforehand and no margin.
+- *failed*, *found*: the share of canaries, with the exact 95 % interval; *found* excludes canaries that failed
+  before the fault began. *passed*: the share whose last verdict was a pass. The rest are *inconclusive*.
+- *minutes*: median, from the fault's beginning until the fail. *requests*: mean number of the candidate's
+  answers in this time, over all runs; in parentheses as a multiple of what Wald's sequential test would need
+  on average with the same alpha and a power of {power}, if it knew both rates in advance and had no margin.
 - Flagger (99 %, 500 ms, ten failed checks), Argo Rollouts (95 %, more than three failed measurements) and
   Kayenta (Mann-Whitney, once at the end), on the same windows: share failed / median minutes / median
-  requests. `benchmarks/judge/rules.py` says where their thresholds are from.
+  requests. `benchmarks/judge/rules.py` gives the sources of their thresholds.
 {legend}"""

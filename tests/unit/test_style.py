@@ -1,4 +1,4 @@
-"""No page has a phrase that docs/style.md bans. The phrases are read from that page's first table."""
+"""No page has a phrase that docs/style.md bans; the first table of that page lists them."""
 
 from __future__ import annotations
 
