@@ -19,8 +19,8 @@ from slipway_core.spec.rollout.analysis import AnalysisPolicy
 OTHERS = ("Flagger", "Argo", "Kayenta")
 NARROWEST = 190
 LEGEND = (
-    "✓ goal reached, ✗ missed; in brackets where the 95 % interval reaches over the goal, so that more runs "
-    "might turn it."
+    "✓ goal reached, ✗ missed; in parentheses if the 95 % interval includes the goal, so that more runs might "
+    "change the result."
 )
 
 Column = tuple[str, Callable[[CellResult], str]]
@@ -93,9 +93,9 @@ _FAULTS = (
 GROUPS: dict[str, tuple[str, tuple[Column, ...]]] = {
     "no difference": ("No difference: how often a good candidate fails", _HARMLESS),
     "raises": ("After a raise, and around an outage: how often a good candidate fails", _HARMLESS),
-    "errors": ("More errors: how surely and how soon they are found", _FAULTS),
-    "last step": ("A fault that begins at 99 %, where stable answers next to nothing", _FAULTS),
-    "unseen": ("What no count of answers shows: the others' rules see answers alone", _FAULTS),
+    "errors": ("More errors: how often and how soon the judge finds them", _FAULTS),
+    "last step": ("A fault that begins at 99 %, with almost no answers from stable", _FAULTS),
+    "unseen": ("Faults that no count of answers shows: the other rules see only answers", _FAULTS),
     "latency": ("Slower answers", _FAULTS),
 }
 
