@@ -17,7 +17,7 @@ PAGES = sorted(
         *ROOT.glob("*.md"),
         *(
             page
-            for folder in ("docs", "include", "examples", "tests", "changes")
+            for folder in ("docs", "include", "plugins", "examples", "tests", "changes")
             for page in (ROOT / folder).rglob("*.md")
         ),
     }
