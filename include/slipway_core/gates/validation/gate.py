@@ -15,12 +15,14 @@ from slipway_core.errors import (
     ValidationRefusedError,
 )
 from slipway_core.gates.outcome import gate_outcome
-from slipway_core.gates.validation.classification import score_classification
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import HealthCheck
+from slipway_core.gates.validation.kinds.classification import score_classification
 from slipway_core.gates.validation.kinds.detections import score_detections
 from slipway_core.gates.validation.kinds.ranking import score_ranking
+from slipway_core.gates.validation.kinds.regression import score_regression
 from slipway_core.gates.validation.kinds.segmentation import score_segmentation
+from slipway_core.gates.validation.kinds.text import score_text
 from slipway_core.gates.validation.kinds.vectors import score_vectors
 from slipway_core.gates.validation.other_outputs.result import (
     OutputResult,
@@ -29,10 +31,8 @@ from slipway_core.gates.validation.other_outputs.result import (
 )
 from slipway_core.gates.validation.quality.slices import SLICES_SHOWN, SliceFigure
 from slipway_core.gates.validation.quality.suites import SuiteResult, judge_suites
-from slipway_core.gates.validation.regression import score_regression
 from slipway_core.gates.validation.scores import Array, ValidationScores
 from slipway_core.gates.validation.sureness import Sureness, sureness_of
-from slipway_core.gates.validation.text import score_text
 from slipway_core.spec.validation import (
     CustomValidation,
     DetectionsValidation,

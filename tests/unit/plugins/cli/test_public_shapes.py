@@ -16,14 +16,14 @@ from slipway.cli.beginning.proposal import proposals
 from slipway.cli.checking.linting import lint_file
 from slipway.cli.failures import CommandError
 from slipway.cli.model_files.signature import read_signature
-from slipway_core.gates.validation.classification import score_classification
 from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from slipway_core.gates.validation.kinds.classification import score_classification
 from slipway_core.gates.validation.kinds.detections import boxes_of, score_detections
+from slipway_core.gates.validation.kinds.regression import score_regression
 from slipway_core.gates.validation.kinds.segmentation import score_segmentation
+from slipway_core.gates.validation.kinds.text import score_text
 from slipway_core.gates.validation.kinds.vectors import score_vectors
 from slipway_core.gates.validation.npz import read_arrays
-from slipway_core.gates.validation.regression import score_regression
-from slipway_core.gates.validation.text import score_text
 from slipway_core.spec.release_file import ReleaseSpec, load_release_spec
 from tests.support.cli.public_shapes import NOT_FINITE, SHAPES, Shape
 

@@ -1,1 +1,1 @@
-"""Kinds of answers whose figures are means over the rows: vectors, detections, segmentation, ranking."""
+"""The kinds of answers: a module for each."""

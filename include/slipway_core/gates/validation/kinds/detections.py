@@ -14,7 +14,7 @@ import numpy as np
 
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.intervals import figure_interval
-from slipway_core.gates.validation.kinds.measured import Measure, MeasuredScores, columns_of
+from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,

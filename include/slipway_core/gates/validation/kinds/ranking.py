@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.measured import Measure, MeasuredScores, columns_of
+from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,

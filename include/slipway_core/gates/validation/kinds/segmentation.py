@@ -9,7 +9,7 @@ import numpy as np
 
 from slipway_core.errors import GoldenSetError
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.measured import Measure, MeasuredScores, columns_of
+from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,

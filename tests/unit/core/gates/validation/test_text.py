@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slipway_core.errors import SpecError
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.text import TextScores, score_text
+from slipway_core.gates.validation.kinds.text import TextScores, score_text
 from slipway_core.gates.validation.text_similarity import similarity
 from slipway_core.spec.release_file import TextValidation
 from slipway_core.spec.validation import TextMatch
