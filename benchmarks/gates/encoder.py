@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.gates.subject import Arrays, Subject, chosen
 from benchmarks.gates.wheels import wheel_file
-from slipway_core.spec.validation import VectorsValidation
+from slipway_core.gates.validation.kinds.vectors import VectorsValidation
 
 Array = NDArray[Any]
 

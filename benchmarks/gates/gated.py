@@ -24,6 +24,7 @@ from slipway_core.gates.validation.asking import answer_of, joined
 from slipway_core.gates.validation.gate import require_validation, score, validation_report
 from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
 from slipway_core.gates.validation.health import health_of, probe_of, rows_to_probe
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.kinds.vectors import cosines
 from slipway_core.gates.validation.other_outputs.compare import compare_outputs
 from slipway_core.gates.validation.other_outputs.result import OutputAnswers
@@ -122,7 +123,11 @@ def gate(
         return Verdict("convert", f"{type(error).__name__}: {str(error)[:120]}")
     validation = subject.validation
     golden = golden_from_arrays(
-        arrays, signature_of(subject.model), validation.label, kind=validation.kind, row_axis=subject.row_axis
+        arrays,
+        signature_of(subject.model),
+        validation.label,
+        labelled=kind_of(validation).labels,
+        row_axis=subject.row_axis,
     )
     found: Array | None = None
     try:

@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.gates.subject import Arrays, Subject, chosen
-from slipway_core.spec.validation import ClassificationValidation
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
 
 Nodes = list[tuple[str, list[Any], dict[str, Any]]]
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

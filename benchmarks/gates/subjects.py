@@ -13,10 +13,8 @@ import onnx
 from benchmarks.gates.encoder import encoder
 from benchmarks.gates.subject import Array, Arrays, Subject, chosen
 from benchmarks.gates.wheels import wheel_file
-from slipway_core.spec.validation import (
-    ClassificationValidation,
-    RegressionValidation,
-)
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.regression import RegressionValidation
 
 
 def subjects() -> list[Subject]:

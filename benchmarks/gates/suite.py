@@ -31,6 +31,7 @@ from benchmarks.gates.subject import Subject
 from benchmarks.gates.subjects import subjects
 from benchmarks.sandbox import PROJECT_ROOT
 from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.gates.validation.kind import kind_of
 
 SEED = 16
 UNDAMAGED_RUNS = 20
@@ -97,7 +98,7 @@ def _of_second_outputs() -> list[dict[str, Any]]:
         model = subject.model
         content = damaged_output(model, name, damage) if damage else model.SerializeToString()
         arrays = subject.golden(SEED + seed)
-        golden = golden_from_arrays(arrays, signature_of(model), "label", kind="classification")
+        golden = golden_from_arrays(arrays, signature_of(model), "label")
         answers, whole = answers_of(stable, golden, ask), whole_answers(stable, golden, ask)
         verdict = gate(subject, content, arrays, answers, stable_whole=whole)
         told = f"output `{name}`: {damage}" if damage else ""
@@ -120,7 +121,11 @@ def _is_harmless(subject: Subject, content: bytes, undamaged: Ask, seed: int) ->
 def _answers(subject: Subject, arrays: Any, ask: Any) -> Any:
     validation = subject.validation
     golden = golden_from_arrays(
-        arrays, signature_of(subject.model), validation.label, kind=validation.kind, row_axis=subject.row_axis
+        arrays,
+        signature_of(subject.model),
+        validation.label,
+        labelled=kind_of(validation).labels,
+        row_axis=subject.row_axis,
     )
     return answers_of(subject, golden, ask)
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import Target
-from slipway_core.gates.validation.golden_set import Kind, golden_from_arrays
+from slipway_core.gates.validation.golden_set import golden_from_arrays
 from slipway_core.gates.validation.npz import read_arrays
+from slipway_core.spec.validation import Validation
 from slipway_core.tensors import ModelSignature
 from slipway_pod.errors import PodError
 from slipway_pod.models.golden import read_golden
@@ -122,8 +123,8 @@ def _lying(rng: Random, archive: bytes) -> bytes:
 def _read(content: bytes) -> None:
     arrays = read_arrays(content, "golden.npz")
     label = arrays.get("label")
-    kind: Kind = "text" if label is not None and label.dtype.kind in "SU" else "classification"
-    golden = golden_from_arrays(arrays, _SIGNATURE, "label", kind=kind)
+    kind = "text" if label is not None and label.dtype.kind in "SU" else "classification"
+    golden = golden_from_arrays(arrays, _SIGNATURE, "label", labelled=Validation.registry.get(kind).labels)
     for _, inputs in golden.batches(2):
         assert inputs
 

@@ -154,7 +154,7 @@ class MirrorVerdict:
 def mirror_limits(spec: ReleaseSpec, mirror: MirrorComparison) -> MirrorLimits:
     """Return the limits of a release, those that the file leaves out taken from its other gates."""
     # Only a classifier's answers show a class to agree on.
-    agreement_min = spec.validation.agreement_min if spec.validation.kind == "classification" else 0.0
+    agreement_min = spec.validation.agreement_min if spec.validation.tells_classes else 0.0
     # A conversion that copies its source has no tolerance.
     parity = getattr(spec.conversion, "parity", ParityRules())
     return MirrorLimits(

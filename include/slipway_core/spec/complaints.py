@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from slipway_core.errors import SpecError
 from slipway_core.identifiers import nearest
+from slipway_core.spec.chosen_part import ChosenPart
 from slipway_core.yaml_source import Path, YamlSource, dotted
 
 # How many complaints an error tells.
@@ -160,6 +161,10 @@ def _chosen_by(model: type[BaseModel]) -> str:
 
 def _models_in(annotation: Any) -> list[tuple[str, type[BaseModel]]]:
     """Find the classes in `Model`, `Model | None`, `tuple[Model, ...]`, each with its tag or an empty text."""
+    if isinstance(annotation, type) and issubclass(annotation, ChosenPart):
+        kinds = annotation.registry.imported()
+        default = annotation.default_choice
+        return [(name, kinds[name]) for name in sorted(kinds, key=lambda name: name != default)]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [("", annotation)]
     if get_origin(annotation) is Annotated:

@@ -41,7 +41,11 @@ def _docstrings(part: type) -> dict[str, str]:
     for owner in reversed(part.__mro__):
         if owner is SpecPart or not issubclass(owner, SpecPart):
             continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        try:
+            source = inspect.getsource(owner)
+        except OSError:  # another package's class, of which there is no source
+            continue
+        (definition,) = ast.parse(textwrap.dedent(source)).body
         assert isinstance(definition, ast.ClassDef)  # noqa: S101  the source of a class
         for statement, below in pairwise([*definition.body, ast.Pass()]):
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -44,19 +44,13 @@ from slipway_core.spec.smoke_test import SmokeTest
 from slipway_core.spec.suites.beside import parse_suite, read_beside
 from slipway_core.spec.suites.expectations import Expectation
 from slipway_core.spec.tuning import Tuning
-from slipway_core.spec.validation import (
-    ClassificationValidation,
-    RegressionValidation,
-    TextValidation,
-    Validation,
-)
+from slipway_core.spec.validation import Validation
 from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 __all__ = [
     "AnalysisPolicy",
     "Approval",
     "Benchmark",
-    "ClassificationValidation",
     "Conversion",
     "DynamicBatching",
     "Encryption",
@@ -72,7 +66,6 @@ __all__ = [
     "Publishing",
     "PythonConversion",
     "Registry",
-    "RegressionValidation",
     "ReleaseSpec",
     "Resources",
     "Retention",
@@ -85,7 +78,6 @@ __all__ = [
     "SmokeTest",
     "Source",
     "TextGeneration",
-    "TextValidation",
     "Toleration",
     "Validation",
     "VersionPolicy",
@@ -127,7 +119,7 @@ class ReleaseSpec(SpecPart):
     publish: Publishing = Publishing()
     smoke_test: SmokeTest | None = SmokeTest()
     """null: nothing is loaded on a server of its own first, and a version that crashes its server crashes staging's."""
-    validation: Validation = ClassificationValidation()
+    validation: Validation = Field(default_factory=Validation.default)
     benchmark: Benchmark = Benchmark()
     tuning: Tuning = Tuning()
     rollout: Rollout = Rollout()

@@ -33,6 +33,7 @@ from slipway_core.gates.validation.answers import ANSWERS_FILE, pack_answers
 from slipway_core.gates.validation.gate import require_validation, score, validation_report
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import HealthCheck, health_of
+from slipway_core.gates.validation.kinds.custom import CustomValidation
 from slipway_core.gates.validation.other_outputs.compare import compare_outputs
 from slipway_core.gates.validation.other_outputs.result import OutputResult
 from slipway_core.gates.validation.quality.slices import slice_figures, slices_not_compared
@@ -42,7 +43,7 @@ from slipway_core.publishing.manifest import Manifest
 from slipway_core.reports.signature_report import signature_report
 from slipway_core.reports.validation.page import render_report_html
 from slipway_core.spec.revalidation import GOLDEN_ROWS_LIMIT
-from slipway_core.spec.validation import CustomValidation, Validation
+from slipway_core.spec.validation import Validation
 from slipway_rules.pod_files import RESULT_FILE
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from slipway_core.errors import SlipwayError
 
 if TYPE_CHECKING:
+    from slipway_core.gates.validation.kinds.custom import Scoring
     from slipway_core.spec.release_file import Benchmark, Conversion, MirrorComparison, SmokeTest
-    from slipway_core.spec.validation import Scoring
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 from slipway.registry.registry import ModelRegistry
 from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.gates.validation.request_options import optional_inputs
 from slipway_core.publishing.manifest import GOLDEN_FILE, Manifest
 from slipway_core.spec.release_file import ReleaseSpec
-from slipway_core.spec.validation import RankingValidation
 from slipway_core.triton_config.ragged import is_asked_row_by_row
 
 log = logging.getLogger(__name__)
@@ -29,15 +29,15 @@ def load_golden_set(
     :raises GoldenSetError: it cannot be read, or does not fit the model.
     :raises VersionConflictError: it is not the file that the manifest names.
     """
-    validation = spec.validation
+    validation = kind_of(spec.validation)
     golden = golden_from_arrays(
         read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
         manifest.signature,
         validation.label,
-        kind=validation.kind,
+        labelled=validation.labels,
         optional=optional_inputs(config),
         row_axis=spec.golden.row_axis,
-        group=validation.group if isinstance(validation, RankingValidation) else None,
+        group=validation.grouped_by,
         slices=spec.golden.slices,
         row_by_row=is_asked_row_by_row(config),
     )

@@ -9,6 +9,7 @@ VALIDATION: dict[str, Any] = {
     "version": 3,
     "stable_version": 2,
     "created_at": "2026-11-21T03:00:00+00:00",
+    "kind": "classification",
     "outcome": "fail",
     "reasons": ["accuracy is at least 90.0%"],
     "numbers": {

@@ -21,7 +21,7 @@ from benchmarks.gates.mutations import MUTATIONS, damaged
 from benchmarks.gates.second_outputs import damaged_output, damages, with_second_outputs
 from benchmarks.gates.subject import Subject
 from slipway_core.gates.validation.golden_set import golden_from_arrays
-from slipway_core.spec.validation import ClassificationValidation
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
 
 _NUMBERS = np.random.default_rng(2)
 _CENTRES = 3 * _NUMBERS.normal(size=(4, 8)).astype(np.float32)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from slipway_core.errors import GoldenSetError
-from slipway_core.gates.validation.golden_labels import (
-    OPTIONAL_LABELS,
-    label_problems,
-    labels_in_words,
-)
-from slipway_core.gates.validation.golden_set import Array, golden_from_arrays
+from slipway_core.gates.validation.golden_labels import Array
+from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.spec.release_file import ReleaseSpec
-from slipway_core.spec.validation import RankingValidation
 from slipway_core.tensors import ModelSignature
 from slipway_rules.row_axes import RowAxis, rows_along
 
@@ -33,14 +29,14 @@ def require_askable(
     :param row_by_row: each row is a request, whatever the shapes say.
     :raises GoldenSetError: it cannot be asked; the reason is named.
     """
-    validation = spec.validation
-    group = validation.group if isinstance(validation, RankingValidation) else None
+    validation = kind_of(spec.validation)
+    group = validation.grouped_by
     if signature is not None:
         golden = golden_from_arrays(
             arrays,
             signature,
             validation.label,
-            kind=validation.kind,
+            labelled=validation.labels,
             optional=optional,
             row_axis=spec.golden.row_axis,
             group=group,
@@ -61,7 +57,7 @@ def require_askable(
     if problems:
         raise GoldenSetError(
             f"the golden set of {spec.model} does not fit its release file",
-            expected=f"an array for each input, and `{validation.label}`: {labels_in_words(validation.kind)}",
+            expected=f"an array for each input, and `{validation.label}`: {validation.labels.in_words()}",
             found="; ".join(problems),
             remedy="Write the golden set again, or correct `validation` or `golden.row_axis` in the release file.",
         )
@@ -69,12 +65,12 @@ def require_askable(
 
 
 def _label_problems(spec: ReleaseSpec, arrays: Mapping[str, Array]) -> list[str]:
-    validation = spec.validation
+    validation = kind_of(spec.validation)
     labels = arrays.get(validation.label)
     if labels is not None:
-        return label_problems(validation.label, labels, validation.kind)
+        return validation.labels.problems(validation.label, labels)
     is_said = "label" in validation.model_fields_set
-    if validation.kind in OPTIONAL_LABELS and not is_said:
+    if validation.labels.optional and not is_said:
         return []
     return [f"`{validation.label}` is missing"]
 

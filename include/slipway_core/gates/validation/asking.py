@@ -8,9 +8,9 @@ import numpy as np
 
 from slipway_core.errors import ValidationRefusedError
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.detections import boxes_of
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.scores import Array
-from slipway_core.spec.validation import DetectionsValidation, Validation
+from slipway_core.spec.validation import Validation
 
 
 def answer_of(golden: GoldenSet, validation: Validation, arrays: Mapping[str, Array], rows: int) -> Array:
@@ -19,9 +19,7 @@ def answer_of(golden: GoldenSet, validation: Validation, arrays: Mapping[str, Ar
     :param arrays: an array for each output that was asked for.
     """
     first = {name: golden.rows_first(name, array, rows) for name, array in arrays.items()}
-    if isinstance(validation, DetectionsValidation):
-        return boxes_of(first, validation)
-    return first[validation.output]
+    return kind_of(validation).answer(first)
 
 
 def joined(parts: Sequence[Array]) -> Array:

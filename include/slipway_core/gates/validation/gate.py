@@ -10,20 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipway_core.errors import (
-    SpecError,
     ValidationInconclusiveError,
     ValidationRefusedError,
 )
 from slipway_core.gates.outcome import gate_outcome
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import HealthCheck
-from slipway_core.gates.validation.kinds.classification import score_classification
-from slipway_core.gates.validation.kinds.detections import score_detections
-from slipway_core.gates.validation.kinds.ranking import score_ranking
-from slipway_core.gates.validation.kinds.regression import score_regression
-from slipway_core.gates.validation.kinds.segmentation import score_segmentation
-from slipway_core.gates.validation.kinds.text import score_text
-from slipway_core.gates.validation.kinds.vectors import score_vectors
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.other_outputs.result import (
     OutputResult,
     Status,
@@ -33,16 +26,7 @@ from slipway_core.gates.validation.quality.slices import SLICES_SHOWN, SliceFigu
 from slipway_core.gates.validation.quality.suites import SuiteResult, judge_suites
 from slipway_core.gates.validation.scores import Array, ValidationScores
 from slipway_core.gates.validation.sureness import Sureness, sureness_of
-from slipway_core.spec.validation import (
-    CustomValidation,
-    DetectionsValidation,
-    RankingValidation,
-    RegressionValidation,
-    SegmentationValidation,
-    TextValidation,
-    Validation,
-    VectorsValidation,
-)
+from slipway_core.spec.validation import Validation
 from slipway_core.tensors import ModelSignature
 
 
@@ -55,25 +39,7 @@ def score(
     :raises SpecError: the output is not of that kind.
     :raises GoldenSetError: the labels cannot show what is asked for.
     """
-    if isinstance(validation, RegressionValidation):
-        return score_regression(golden, answers, stable_answers, validation)
-    if isinstance(validation, TextValidation):
-        return score_text(golden, answers, stable_answers, validation)
-    if isinstance(validation, VectorsValidation):
-        return score_vectors(golden, answers, stable_answers, validation)
-    if isinstance(validation, DetectionsValidation):
-        return score_detections(golden, answers, stable_answers, validation)
-    if isinstance(validation, SegmentationValidation):
-        return score_segmentation(golden, answers, stable_answers, validation)
-    if isinstance(validation, CustomValidation):
-        raise SpecError(
-            "answers of `validation.kind: custom` are scored by its scorer, in a pod",
-            expected="another `validation.kind` where no pod is started",
-            remedy="Ask for the answers to be scored by the stage `validate`.",
-        )
-    if isinstance(validation, RankingValidation):
-        return score_ranking(golden, answers, stable_answers, validation)
-    return score_classification(golden, answers, stable_answers, validation)
+    return kind_of(validation).score(golden, answers, stable_answers)
 
 
 def validation_report(

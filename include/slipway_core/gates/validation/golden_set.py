@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slipway_core.errors import GoldenSetError
-from slipway_core.gates.validation.golden_labels import (
-    OPTIONAL_LABELS,
-    Kind,
-    in_label_type,
-    label_problems,
-    labels_in_words,
-    slice_problems,
-)
+from slipway_core.gates.validation.golden_labels import CLASS_LABELS, Array, LabelRules, slice_problems
+from slipway_core.row_axes import RowAxes
 from slipway_core.tensors import ModelSignature, TensorSpec
 from slipway_rules.row_axes import (
     RowAxis,
@@ -29,37 +21,6 @@ from slipway_rules.row_axes import (
     take_rows,
 )
 from slipway_rules.tensors import NUMPY_TYPES
-
-Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class RowAxes:
-    """The axis of each input and of each output that the release file names.
-
-    :ivar guessed: inputs whose axis follows from their shape.
-    :ivar request_rows: how many rows a request must have; None: any number.
-    """
-
-    inputs: Mapping[str, RowAxis] = field(default_factory=dict)
-    outputs: Mapping[str, RowAxis] = field(default_factory=dict)
-    guessed: frozenset[str] = frozenset()
-    request_rows: int | None = None
-
-    @property
-    def one_by_one(self) -> bool:
-        """Tell whether each row is a request of its own, without an axis for rows."""
-        return "request" in self.inputs.values()
-
-    def told(self) -> str:
-        """Say for each input how its rows are taken, and where that was not written in the release file."""
-        ways = {"request": "a request for each row", "none": "the same in every request"}
-        said = (
-            f"`{name}`: {ways.get(str(axis), f'axis {axis}')}{' (guessed)' if name in self.guessed else ''}"
-            for name, axis in self.inputs.items()
-        )
-        single = ", one row a request" if self.request_rows == 1 and not self.one_by_one else ""
-        return ", ".join(said) + single
 
 
 @dataclass(frozen=True)
@@ -156,7 +117,7 @@ def golden_from_arrays(
     signature: ModelSignature,
     label: str,
     *,
-    kind: Kind = "classification",
+    labelled: LabelRules = CLASS_LABELS,
     optional: Collection[str] = (),
     row_axis: Mapping[str, RowAxis] | None = None,
     group: str | None = None,
@@ -165,6 +126,7 @@ def golden_from_arrays(
 ) -> GoldenSet:
     """Check the arrays of a golden set against the model's inputs and put them into its datatypes.
 
+    :param labelled: what the labels are.
     :param optional: inputs that a request may leave out: the golden set need not have them.
     :param row_axis: `golden.row_axis` of the release file; what it leaves out follows from the shapes.
     :param group: the array that says which rows belong to one question.
@@ -175,7 +137,7 @@ def golden_from_arrays(
     wanted = {tensor.name: tensor for tensor in signature.inputs}
     arrays = {name: _as_column(values, wanted.get(name)) for name, values in arrays.items()}
     said, beside = dict(row_axis or {}), {label, *([group] if group else []), *slices}
-    needed = {*wanted, *beside} - (set(optional) - beside) - ({label} if kind in OPTIONAL_LABELS else set())
+    needed = {*wanted, *beside} - (set(optional) - beside) - ({label} if labelled.optional else set())
     problems = [f"`{name}` is missing" for name in sorted(needed - arrays.keys())]
     problems += [f"`{name}` is no input of the model" for name in sorted(arrays.keys() - {*wanted, *beside})]
     known = {*wanted, *(tensor.name for tensor in signature.outputs)}
@@ -184,7 +146,7 @@ def golden_from_arrays(
     ]
     labels = arrays.get(label)
     if labels is not None:
-        problems += label_problems(label, labels, kind)
+        problems += labelled.problems(label, labels)
     given = {name: wanted[name] for name in sorted(wanted.keys() & arrays.keys())}
     rows = labels.shape[0] if labels is not None and labels.ndim else None
     if rows is None:
@@ -207,10 +169,10 @@ def golden_from_arrays(
     problems += slice_problems({name: arrays[name] for name in slices if name in arrays}, rows)
     if rows is None and not problems:
         problems.append("no array says how many rows there are")
-    if rows is None or problems or (labels is None and kind not in OPTIONAL_LABELS):
+    if rows is None or problems or (labels is None and not labelled.optional):
         raise GoldenSetError(
             "the golden set does not fit the model",
-            expected=f"{_columns_in_words(signature, optional)}, and `{label}`: {labels_in_words(kind)}",
+            expected=f"{_columns_in_words(signature, optional)}, and `{label}`: {labelled.in_words()}",
             found="; ".join(problems),
             remedy="Write the golden set again with one array per input and one with the labels, rows first; or say "
             "under `golden.row_axis` in the release file which axis of an input counts the rows.",
@@ -218,7 +180,7 @@ def golden_from_arrays(
     outputs = {one.name: said[one.name] for one in signature.outputs if one.name in said}
     return GoldenSet(
         {name: _in_datatype(arrays[name], tensor) for name, tensor in given.items()},
-        np.zeros(0) if labels is None else in_label_type(labels, kind),
+        np.zeros(0) if labels is None else labelled.in_type(labels),
         RowAxes(axes, outputs, frozenset(axes.keys() - said.keys()), next(iter(sizes), None)),
         rows if labels is None else None,
         arrays[group] if group else None,

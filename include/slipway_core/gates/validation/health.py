@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.scores import Array
 from slipway_core.spec.validation import OutputHealth, Policy, Validation
 
@@ -126,17 +127,17 @@ def health_of(
     :param answers: a row for each golden row.
     :param probe: None where nothing was asked again.
     """
-    asked = validation.health
+    asked, tells_classes = validation.health, validation.tells_classes
     found: list[HealthCheck | None] = [
         _empty(answers, asked.empty),
         _constant(golden, answers, asked.constant),
     ]
     if answers.dtype.kind == "f" and answers.size:
         found += [
-            _finite(answers, asked.finite, padded=validation.kind == "detections"),
-            _saturated(answers, asked.saturation, is_score=validation.kind == "classification"),
+            _finite(answers, asked.finite, padded=kind_of(validation).pads_answers),
+            _saturated(answers, asked.saturation, is_score=tells_classes),
         ]
-        if validation.kind == "classification":
+        if tells_classes:
             found.append(_sums(answers, stable_answers, asked.probability_sums))
     if probe is not None:
         found.append(_alike("deterministic", asked.deterministic, probe.alone, probe.again, asked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,16 @@ class ValidationScores(ABC):
     per golden row in each column, None where there is no number. `worst` are JSON-ready mappings.
     """
 
-    kind: ClassVar[str]
     rows: int
     agreement: float | None
     columns: Mapping[str, list[Any]]
     worst: tuple[dict[str, Any], ...]
     validation: Validation
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of answers."""
+        return self.validation.kind
 
     @abstractmethod
     def suite(self) -> list[dict[str, Any]]:
@@ -88,8 +92,8 @@ def no_answers_of_this_kind(kind: str, expected: str, answers: Array) -> SpecErr
         f"the output named by `validation.output` is no {kind}",
         expected=expected,
         found=f"{answers.dtype} {list(answers.shape)}",
-        remedy="Name another output under `validation.output`, or another `validation.kind`, such as classification, "
-        "regression, text, vectors, detections, segmentation or ranking.",
+        remedy="Name another output under `validation.output`, or another `validation.kind`: "
+        f"{', '.join(Validation.registry.names())}.",
     )
 
 

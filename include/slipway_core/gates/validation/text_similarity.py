@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from typing import Literal
 
-from slipway_core.spec.validation import TextMatch
+TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
 
 
 def similarity(expected: str, answered: str, match: TextMatch) -> float:

@@ -6,64 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slipway_core.gates.validation.kind import ExamplesTable, ValidationKind
+from slipway_core.kind_registry import KindUnusableError, UnknownKindError
 from slipway_core.reports.html_page import figure
-
-# What a kind shows: in which order, and the columns as (heading, key); a heading that ends with # is one of numbers.
-_TABLES = {
-    "classification": (
-        "Wrong answers, the surest first, then rows on which the two versions differ.",
-        (("Golden row#", "row"), ("Right#", "label"), ("Answered#", "predicted"), ("Score#", "confidence")),
-    ),
-    "regression": (
-        "The largest errors.",
-        (("Golden row#", "row"), ("Right#", "label"), ("Answered#", "predicted"), ("Error#", "error")),
-    ),
-    "text": (
-        "The answers least like the golden ones, then those least like the stable version's.",
-        (
-            ("Golden row#", "row"),
-            ("Asked", "asked"),
-            ("Golden answer", "label"),
-            ("Answered", "predicted"),
-            ("Score#", "score"),
-        ),
-    ),
-    "vectors": (
-        "The vectors furthest from the stable version's, else those furthest from their label.",
-        (
-            ("Golden row#", "row"),
-            ("Cosine to stable's#", "cosine"),
-            ("Length#", "length"),
-            ("Right#", "right"),
-        ),
-    ),
-    "detections": (
-        "The images whose objects are least those of the labels, else those of the stable version.",
-        (
-            ("Golden row#", "row"),
-            ("Objects#", "objects"),
-            ("As the labels (F1)#", "found"),
-            ("As stable (F1)#", "agrees"),
-        ),
-    ),
-    "segmentation": (
-        "The masks least like the labels, else least like the stable version's.",
-        (
-            ("Golden row#", "row"),
-            ("IoU with the label#", "iou"),
-            ("Right pixels#", "pixel_accuracy"),
-            ("IoU with stable#", "agrees"),
-        ),
-    ),
-    "custom": (
-        "The rows with the worst of the first score that has a limit.",
-        (("Golden row#", "row"), ("Label", "label"), ("Figure", "figure"), ("Score#", "score")),
-    ),
-    "ranking": (
-        "The questions with the least gain, else those with another order than the stable version's.",
-        (("Question#", "row"), ("NDCG#", "ndcg"), ("First documents as stable#", "agrees")),
-    ),
-}
+from slipway_core.spec.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -84,15 +30,32 @@ class Examples:
 
     @classmethod
     def of(cls, kind: str, examples: Sequence[Mapping[str, Any]], stable: object) -> Examples:
-        """Return the table for the report's `kind`; one that is not known is shown as a classification."""
-        order, columns = _TABLES.get(kind, _TABLES["classification"])
+        """Return the table as the report's `kind` shows it; of a kind that is not installed here, all that there is."""
+        found = known_kind(kind)
+        table = _all_of(examples) if found is None else found.examples
+        columns = table.columns
         if any(example.get("stable") is not None for example in examples):
-            columns = (*columns, (f"Version {stable}{'' if kind == 'text' else '#'}", "stable"))
+            columns = (*columns, (f"Version {stable}{'#' if table.stable_is_number else ''}", "stable"))
         rows = tuple(
             tuple(_cell(example, key, numeric=heading.endswith("#")) for heading, key in columns)
             for example in examples
         )
-        return cls(order, tuple(heading for heading, _ in columns), rows)
+        return cls(table.order, tuple(heading for heading, _ in columns), rows)
+
+
+def known_kind(kind: str) -> type[ValidationKind] | None:
+    """Return a report's kind of answers; None where it is not installed here, or cannot be used."""
+    try:
+        found: type[ValidationKind] = Validation.registry.get(kind)
+    except (UnknownKindError, KindUnusableError):
+        return None
+    return found
+
+
+def _all_of(examples: Sequence[Mapping[str, Any]]) -> ExamplesTable:
+    """Return a table of what the examples have, under their own names."""
+    keys = dict.fromkeys(key for example in examples for key in example if key != "stable")
+    return ExamplesTable("As the scores leave them.", tuple((str(key).capitalize(), key) for key in keys))
 
 
 def _cell(example: Mapping[str, Any], key: str, *, numeric: bool) -> Cell:

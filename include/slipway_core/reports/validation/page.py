@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from slipway_core.document_form import form_of
 from slipway_core.gates.outcome import GateOutcome
+from slipway_core.gates.validation.kind import PageFigure
 from slipway_core.reports.data_docs.page import INDEX
 from slipway_core.reports.html_page import render_page
-from slipway_core.reports.validation.examples import Examples
-
-# Figures that are no shares: key, caption, the limit's key, and its words.
-_SIZES = (
-    ("mae", "Mean absolute error", "mae_max", "at most"),
-    ("rmse", "Root mean squared error", "rmse_max", "at most"),
-    ("r2", "R²", "r2_min", "at least"),
-)
+from slipway_core.reports.validation.examples import Examples, known_kind
 
 
 @form_of("the validation report")
@@ -90,52 +85,62 @@ class _Rows:
         return cls(int(numbers["rows"]), bad)
 
 
-# The column of the answers' table whose mean a figure is.
-_COLUMNS = {
-    "accuracy": "correct",
-    "agreement": "agrees",
-    "mae": "absolute_error",
-    "rmse": "squared_error",
-    "r2": "explained",
-}
-
-
 def _state(outcome: object) -> str:
     """Return the gate's outcome; what is none of them is no pass."""
     return outcome if isinstance(outcome, str) and outcome in get_args(GateOutcome) else "fail"
 
 
 def _shares(report: Mapping[str, Any], numbers: Mapping[str, Any], stable: object) -> list[_Share]:
-    captions = {
-        "accuracy": "Accuracy",
-        "score": f"Likeness to the golden answers ({numbers.get('match', '')})",
-        **(report.get("captions") or {}),
-        "agreement": f"Agreement with version {stable}",
-    }
+    """Return the shares: those of the kind, those that its scores caption, and the agreement."""
+    of_kind = [one for one in _figures(report) if not one.words]
+    agreement = f"Agreement with version {stable}"
+    captioned = {**(report.get("captions") or {}), "agreement": agreement}
+    columns = {"agreement": "agrees"}
+    figures = [
+        *of_kind,
+        *(PageFigure(name, caption, columns.get(name, name)) for name, caption in captioned.items()),
+    ]
     return [
-        _Share(caption, float(numbers[name]), _limit(numbers, name), *_sure(report, name))
-        for name, caption in captions.items()
-        if numbers.get(name) is not None
+        _Share(
+            _caption(one, numbers), float(numbers[one.name]), _limit(numbers, one.name), *_sure(report, one)
+        )
+        for one in figures
+        if numbers.get(one.name) is not None
     ]
 
 
 def _sizes(report: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[_Size]:
     return [
-        _Size(caption, float(numbers[name]), _known(numbers.get(limit)), words, *_sure(report, name))
-        for name, caption, limit, words in _SIZES
-        if numbers.get(name) is not None
+        _Size(
+            _caption(one, numbers),
+            float(numbers[one.name]),
+            _known(numbers.get(one.limit or f"{one.name}_min")),
+            one.words,
+            *_sure(report, one),
+        )
+        for one in _figures(report)
+        if one.words and numbers.get(one.name) is not None
     ]
 
 
-def _sure(report: Mapping[str, Any], name: str) -> tuple[str, tuple[float, float] | None]:
+def _figures(report: Mapping[str, Any]) -> tuple[PageFigure, ...]:
+    kind = known_kind(str(report.get("kind", "")))
+    return () if kind is None else kind.page_figures
+
+
+def _caption(figure: PageFigure, numbers: Mapping[str, Any]) -> str:
+    """Return what a figure is called, with the others of the report's numbers that its caption names."""
+    return re.sub(r"\{(\w+)\}", lambda named: str(numbers.get(named[1], "")), figure.caption)
+
+
+def _sure(report: Mapping[str, Any], figure: PageFigure) -> tuple[str, tuple[float, float] | None]:
     """Return whether a figure is good, bad or unsure, and its interval; root errors are squared in the table."""
-    column = _COLUMNS.get(name, name)
-    of = next((one for one in report.get("expectations") or () if _column(one) == column), None)
+    of = next((one for one in report.get("expectations") or () if _column(one) == figure.column), None)
     if of is None:
         return "good", None
     low_high = of.get("interval")
     interval = None if not low_high else (float(low_high[0]), float(low_high[1]))
-    if interval is not None and name == "rmse":
+    if interval is not None and figure.is_root:
         interval = (max(interval[0], 0.0) ** 0.5, max(interval[1], 0.0) ** 0.5)
     if not of.get("success"):
         return "bad", interval

@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
-from slipway_core.gates.validation.golden_labels import Kind
 from slipway_core.identifiers import nearest
-
-KINDS: tuple[Kind, ...] = get_args(Kind)
+from slipway_core.spec.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ def choose(found: Sequence[Proposal], outputs: Sequence[str], wanted: Wanted) ->
     :param outputs: the names of all outputs.
     :raises CommandError: the flags name no kind, no output, or a kind that the output cannot have.
     """
-    if wanted.kind is not None and wanted.kind not in KINDS:
-        raise _unknown("kind of answers", "--kind", wanted.kind, KINDS)
+    if wanted.kind is not None and wanted.kind not in (kinds := Validation.registry.names()):
+        raise _unknown("kind of answers", "--kind", wanted.kind, kinds)
     if wanted.output is not None and wanted.output not in outputs:
         raise _unknown("output of the model", "--output-name", wanted.output, outputs)
     fits = [one for one in found if wanted.output in (None, one.output)]

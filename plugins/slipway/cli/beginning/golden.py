@@ -13,8 +13,9 @@ from slipway.cli.beginning.trial import Trial, answered
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.model_files.onnx_file import OnnxFile
 from slipway_core.errors import SlipwayError
-from slipway_core.gates.validation.golden_labels import OPTIONAL_LABELS, Kind
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.spec.validation import Validation
 from slipway_core.tensors import ModelSignature
 
 ROWS = 32
@@ -51,8 +52,9 @@ def skeleton(model: OnnxFile, trial: Trial, chosen: Proposal, rows: int | None) 
     arrays = made_up(model, trial.rows, number, trial.sizes, random)
     label = label_name(model.signature)
     # A name of its own is written into the release file, and what is named there must be in the golden set.
-    if chosen.kind not in OPTIONAL_LABELS or label != _LABELS[0]:
-        arrays[label] = _no_labels(chosen.kind, number)
+    rules = rules_of(chosen)
+    if not rules.optional or label != _LABELS[0]:
+        arrays[label] = rules.placeholder(number)
     require_taken(model, trial, chosen, arrays)
     return arrays
 
@@ -63,7 +65,7 @@ def require_taken(model: OnnxFile, trial: Trial, chosen: Proposal, arrays: dict[
         arrays,
         model.signature,
         label_name(model.signature),
-        kind=chosen.kind,
+        labelled=rules_of(chosen),
         row_axis=row_axes(model, trial, chosen),
     )
 
@@ -100,14 +102,10 @@ def rounded_rows(trial: Trial, rows: int) -> int:
     return max(-(-rows // size), 1) * size
 
 
-def _no_labels(kind: Kind, rows: int) -> Array:
-    if kind == "text":
-        return np.full(rows, "", dtype="U1")
-    if kind == "detections":
-        return np.full((rows, 1, 5), np.nan)
-    if kind == "segmentation":
-        return np.zeros((rows, 1, 1), dtype=np.int64)
-    return np.zeros(rows, dtype=np.float64 if kind == "regression" else np.int64)
+def rules_of(chosen: Proposal) -> LabelRules:
+    """Return what the labels of the proposed kind of answers are."""
+    rules: LabelRules = Validation.registry.get(chosen.kind).labels
+    return rules
 
 
 def answered_by_model(model: OnnxFile, trial: Trial, chosen: Proposal, arrays: dict[str, Array]) -> Array:

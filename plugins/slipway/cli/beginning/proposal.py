@@ -12,7 +12,6 @@ import numpy as np
 from slipway.cli.beginning.made_up import is_state
 from slipway.cli.beginning.trial import Trial
 from slipway.cli.model_files.onnx_file import OnnxFile
-from slipway_core.gates.validation.golden_labels import Kind
 
 Sureness = Literal["sure", "likely", "a guess"]
 FLOATS = ("FP16", "FP32", "FP64", "BF16")
@@ -43,7 +42,7 @@ class Proposal:
     :ivar is_probability: each value of the answers is a probability of its own, yes from 0.5 on.
     """
 
-    kind: Kind
+    kind: str
     output: str
     score: int
     why: str

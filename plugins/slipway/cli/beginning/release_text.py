@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-from slipway.cli.beginning.golden import label_name, row_axes
+from slipway.cli.beginning.golden import label_name, row_axes, rules_of
 from slipway.cli.beginning.proposal import Proposal
 from slipway.cli.beginning.trial import Trial
 from slipway.cli.model_files.onnx_file import OnnxFile
-from slipway_core.gates.validation.golden_labels import OPTIONAL_LABELS
+from slipway_core.spec.validation import Validation
 
 _BATCH = 32
-_KINDS = "classification, regression, text, vectors, detections, segmentation, ranking, custom"
 
 
 def release_text(
@@ -122,7 +121,7 @@ def _validation(model: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, l
         "# What the golden set must show on staging.",
         f"# {chosen.kind.capitalize()}, {chosen.sureness}: {_safe(chosen.why)}.",
         "validation:",
-        f"  kind: {chosen.kind} # one of {_KINDS}",
+        f"  kind: {chosen.kind} # one of {', '.join(Validation.registry.names())}",
         f"  output: {json.dumps(chosen.output)} # the output that is looked at",
         *(f"  {key}: {json.dumps(value)}" for key, value in chosen.more.items()),
     ]
@@ -130,13 +129,13 @@ def _validation(model: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, l
         lines.append(
             f"  label: {label_name(file.signature)} # the array of the golden set with the right answers"
         )
-    elif chosen.kind in OPTIONAL_LABELS:
+    elif rules_of(chosen).optional:
         lines.append(
             "  # label: label # the right answers, once the golden set has them: the first version needs them"
         )
     if trial.one_by_one:
         lines.append("  batch_size: 1 # an answer does not have the rows of its request: each is asked alone")
-    lines += _LIMITS[chosen.kind]
+    lines += [f"  {line}" for line in Validation.registry.get(chosen.kind).first_limits]
     if chosen.kind == "custom":
         lines += [
             f"  scorer: {scorer_name(model)} # beside this file; what it returns for each row is limited here",
@@ -144,24 +143,6 @@ def _validation(model: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, l
             "    correct: {min: 0.9}",
         ]
     return [*lines, "  agreement_min: 0.9 # share of rows answered as the stable version does"]
-
-
-_LIMITS: dict[str, list[str]] = {
-    "classification": ["  accuracy_min: 0.9 # share of rows answered rightly"],
-    "regression": [
-        "  r2_min: 0.5 # share of the label's variance that is explained; write your own",
-        "  # mae_max: 1.0 # mean absolute error, in the label's unit: better, where you know it",
-    ],
-    "text": ["  score_min: 0.9 # mean score of the rows"],
-    "vectors": ["  cosine_min: 0.99 # a row agrees with stable's vector, or with its label, from here on"],
-    "detections": [
-        "  box_format: xyxy # what four numbers say: two corners; or xywh, cxcywh",
-        "  map_min: 0.5 # mean average precision",
-    ],
-    "segmentation": ["  iou_min: 0.5 # mean intersection over union with the labels"],
-    "ranking": ["  ndcg_min: 0.5 # of the first 10 documents"],
-    "custom": [],
-}
 
 
 def _safe(name: str) -> str:

@@ -32,6 +32,7 @@ from slipway_core.gates.validation.answers import (
 from slipway_core.gates.validation.asking import answer_of, joined
 from slipway_core.gates.validation.gate import score
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kinds.custom import CustomValidation
 from slipway_core.gates.validation.other_outputs.alike import rows_alike
 from slipway_core.gates.validation.request_options import is_decoupled
 from slipway_core.gates.validation.scores import MEAN
@@ -46,7 +47,6 @@ from slipway_core.operations.revalidation.report import (
 )
 from slipway_core.publishing.manifest import Manifest
 from slipway_core.spec.release_file import ReleaseSpec
-from slipway_core.spec.validation import CustomValidation
 from slipway_core.tensors import differences, signature_from_metadata
 from slipway_core.value_types import UtcTime
 

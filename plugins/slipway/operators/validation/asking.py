@@ -17,13 +17,14 @@ from slipway_core.errors import SpecError
 from slipway_core.gates.validation.asking import answer_of, joined
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import Probe, probe_of, rows_to_probe
+from slipway_core.gates.validation.kind import kind_of
+from slipway_core.gates.validation.kinds.custom import CustomValidation
 from slipway_core.gates.validation.other_outputs.result import OutputAnswers
 from slipway_core.gates.validation.request_options import (
-    gather_responses,
     inputs_taken,
     is_decoupled,
 )
-from slipway_core.spec.validation import CustomValidation, TextValidation, Validation
+from slipway_core.spec.validation import Validation
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class GoldenQuestions:
 
     def probe(self, staged: StagedModel) -> Probe | None:
         """Ask some golden rows again, alone and together; None where answers are texts or come in streams."""
-        if streams(staged) or isinstance(self.validation, TextValidation):
+        if streams(staged) or not kind_of(self.validation).asked_again:
             return None
         golden, asked = self.golden, self.validation
 
@@ -93,7 +94,7 @@ class GoldenQuestions:
         responses += ask(requests[1:], [output], concurrency=at_once) if requests[1:] else []
         texts = [[one[output] for one in each] for each in responses]
         unread = dict.fromkeys(self.others, "answers that come in streams are not compared by output")
-        return Answered(gather_responses(texts, self.validation), whole=OutputAnswers(unread=unread))
+        return Answered(kind_of(self.validation).gather(texts), whole=OutputAnswers(unread=unread))
 
     def _answered(self, staged: StagedModel) -> Answered:
         golden, scored = self.golden, self.validation.outputs

@@ -21,12 +21,11 @@ from slipway_core.document_form import first_problem
 from slipway_core.errors import TransientError, UserError
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import HealthCheck
-from slipway_core.gates.validation.kinds.custom import CustomScores, custom_scores
+from slipway_core.gates.validation.kinds.custom import CustomScores, CustomValidation, custom_scores
 from slipway_core.gates.validation.other_outputs.result import OutputResult
 from slipway_core.gates.validation.scoring.given import pack_given
 from slipway_core.gates.validation.scoring.returned import read_returned
 from slipway_core.spec.parts import size_of
-from slipway_core.spec.validation import CustomValidation
 from slipway_core.value_types import Sha256
 from slipway_rules.scoring import SCORES_FILE, SCORES_LIMIT_BYTES
 

@@ -16,12 +16,10 @@ from slipway.quality.checkpoints import in_order, run_expectations, run_suite
 from slipway_core.errors import SlipwayError
 from slipway_core.gates.validation.gate import score
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.regression import RegressionValidation
+from slipway_core.gates.validation.kinds.text import TextValidation
 from slipway_core.gates.validation.scores import every_row
-from slipway_core.spec.release_file import (
-    ClassificationValidation,
-    RegressionValidation,
-    TextValidation,
-)
 
 pytestmark = pytest.mark.timeout(600)
 

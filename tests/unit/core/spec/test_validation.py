@@ -6,15 +6,10 @@ import pytest
 
 from slipway_core.errors import SpecError
 from slipway_core.gates.mirror_comparison import mirror_limits
-from slipway_core.spec.release_file import (
-    ClassificationValidation,
-    MirrorComparison,
-    RegressionValidation,
-    ReleaseSpec,
-    TextValidation,
-    apply_overrides,
-    parse_release_spec,
-)
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.regression import RegressionValidation
+from slipway_core.gates.validation.kinds.text import TextValidation
+from slipway_core.spec.release_file import MirrorComparison, ReleaseSpec, apply_overrides, parse_release_spec
 
 
 def spec_of(validation: str) -> ReleaseSpec:
@@ -47,7 +42,7 @@ def test_each_kind_has_its_own_keys_and_outputs() -> None:
     [
         (
             "{kind: regresion}",
-            r"line 3: `validation\.kind` has a wrong value.*classification, regression, text",
+            r"line 3: `validation\.kind` has a wrong value.*classification, custom, .*regression, .*text",
         ),
         ("{kind: regression}", r"needs a limit: `mae_max`, `rmse_max` or `r2_min`"),
         ("{kind: text, accuracy_min: 1}", r"only another `kind` of `validation` has it"),

@@ -17,6 +17,7 @@ from slipway.cli.model_files.signature import read_signature
 from slipway_core.gates.validation.golden_set import golden_from_arrays
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.spec.release_file import load_release_spec
+from slipway_core.spec.validation import Validation
 from slipway_digit_models.training import train
 from tests.support.cli.calls import Call
 from tests.support.pods.onnx_models import classifier, model_of, tensor
@@ -77,7 +78,9 @@ def test_what_init_writes_passes_lint_and_fits_the_model(name: str, call: Call, 
     assert spec.validation.kind == kind
     signature = read_signature(model)
     arrays = read_arrays(golden.read_bytes(), golden.name)
-    found = golden_from_arrays(arrays, signature, spec.validation.label, kind=kind)
+    found = golden_from_arrays(
+        arrays, signature, spec.validation.label, labelled=Validation.registry.get(kind).labels
+    )
     assert found.rows == 32
     assert spec.serving.max_batch_size == (0 if name == "four-rows" else 32)
     for told in (

@@ -17,6 +17,7 @@ from slipway.cli.checking.linting import lint_file
 from slipway.cli.failures import CommandError
 from slipway.cli.model_files.signature import read_signature
 from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.kinds.classification import score_classification
 from slipway_core.gates.validation.kinds.detections import boxes_of, score_detections
 from slipway_core.gates.validation.kinds.regression import score_regression
@@ -83,7 +84,7 @@ def test_what_is_proposed_can_be_asked_and_its_own_answers_are_right(name: str, 
         read_arrays((tmp_path / "golden.npz").read_bytes(), "golden.npz"),
         read_signature(path),
         spec.validation.label,
-        kind=spec.validation.kind,
+        labelled=kind_of(spec.validation).labels,
         row_axis=spec.golden.row_axis,
     )
     assert golden.has_labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from slipway_core.gates.validation.class_recall import (
     lost_in_words,
     recall_by_class,
 )
+from slipway_core.gates.validation.golden_labels import CLASS_LABELS, LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.intervals import mean_interval
+from slipway_core.gates.validation.kind import ExamplesTable, PageFigure, ValidationKind, validation_kind
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
@@ -27,9 +29,40 @@ from slipway_core.gates.validation.scores import (
     number,
     require_rows,
 )
-from slipway_core.spec.validation import ClassificationValidation
+from slipway_core.spec.parts import Share, Text
 
 _CLASSES_SHOWN = 20
+
+
+@validation_kind
+class ClassificationValidation(ValidationKind):
+    """The model tells classes. The label's array has whole numbers."""
+
+    labels: ClassVar[LabelRules] = CLASS_LABELS
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "Wrong answers, the surest first, then rows on which the two versions differ.",
+        (("Golden row#", "row"), ("Right#", "label"), ("Answered#", "predicted"), ("Score#", "confidence")),
+    )
+    page_figures: ClassVar[tuple[PageFigure, ...]] = (PageFigure("accuracy", "Accuracy", "correct"),)
+    first_limits: ClassVar[tuple[str, ...]] = ("accuracy_min: 0.9 # share of rows answered rightly",)
+    tells_classes: ClassVar[bool] = True
+
+    kind: Literal["classification"] = "classification"
+    output: Text = "probabilities"
+    """The output that holds scores by class (rows x classes), or the predicted class itself (rows)."""
+    accuracy_min: Share = 0.9
+    accuracy_drop_max: Share = 0.02
+    """How much lower than stable's the accuracy may be, on the same rows. What is surely lower, by the interval of the
+    rows' differences, is refused although it reaches `accuracy_min`; 1: any.
+    """
+    class_recall_min: Share = 0.5
+    """Share of the rows of each class that must be answered with it, where the stable version surely reaches it and the
+    rows are enough to tell; 0: any.
+    """
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> ClassificationScores:
+        """Score the answers, as `score_classification` says."""
+        return score_classification(golden, answers, stable_answers, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +72,6 @@ class ClassificationScores(ValidationScores):
     `confusion[i][j]` counts rows of class `classes[i]` that were answered with `classes[j]`.
     """
 
-    kind: ClassVar[str] = "classification"
     accuracy: float
     not_finite_rows: int
     classes: tuple[int, ...]

@@ -4,26 +4,98 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
+from slipway_core.errors import SpecError
 from slipway_core.gates.interval import Interval
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import ExamplesTable, ValidationKind, validation_kind
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
+    Array,
     ValidationScores,
     every_row,
     mean,
     mean_between,
     number,
 )
-from slipway_core.gates.validation.scoring.returned import Returned, ReturnedFigure
-from slipway_core.spec.validation import CustomValidation, FigureLimit
+from slipway_core.gates.validation.scoring.returned import FigureName, Returned, ReturnedFigure
+from slipway_core.spec.parts import FileName, ImageReference, SpecPart, Text
+from slipway_core.spec.pods.settings import PodSettings
 from slipway_core.written_numbers import amount
 from slipway_core.written_numbers import number as written
+from slipway_rules.scoring import NAMES_LIMIT
 
 _AGREES = "agrees"
+
+
+class FigureLimit(SpecPart):
+    """What a figure of the scorer must be: at least `min`, at most `max`, or both."""
+
+    min: float | None = None
+    max: float | None = None
+    against_stable: bool = False
+    """The figure compares with the stable version: it is asked only where one is live."""
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Self:
+        if self.min is None and self.max is None:
+            raise ValueError("a figure needs `min` or `max`")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"`min: {self.min:g}` is above `max: {self.max:g}`")
+        return self
+
+
+class Scoring(PodSettings):
+    """The pod in which the scorer runs."""
+
+    image: ImageReference = "slipway/score:0.1.0"
+    """NumPy and the S3 client; an image of your own, built on it, may hold more."""
+    timeout_s: Annotated[int, Field(ge=1, le=3600)] = 300
+    """How long the scorer may take, its bootstrap included."""
+
+
+@validation_kind
+class CustomValidation(ValidationKind):
+    """The model's answers are scored by a program of the user's own, in a pod. Labels may be left out."""
+
+    labels: ClassVar[LabelRules] = LabelRules(
+        "numbers or texts [rows, …]", "biufSU", (1, 2, 3, 4, 5), optional=True, padded=True, scored_as=None
+    )
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The rows with the worst of the first score that has a limit.",
+        (("Golden row#", "row"), ("Label", "label"), ("Figure", "figure"), ("Score#", "score")),
+    )
+
+    kind: Literal["custom"] = "custom"
+    label: Text = "label"
+    """What the scorer is given as labels: any array with the rows first. It may be missing."""
+    output: Text
+    """The output that the scorer is given, and that output health looks at."""
+    more_outputs: tuple[Text, ...] = ()
+    """Further outputs that the scorer is given."""
+    scorer: FileName
+    """A Python file beside the release file, with a function `score(inputs, labels, answers, stable)`."""
+    figures: dict[FigureName, FigureLimit] = Field(min_length=1, max_length=NAMES_LIMIT)
+    """By name: the limits of the means of the scores by row, and of what the scorer's `figures(scores)` returns."""
+    scoring: Scoring = Scoring()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the outputs that are asked for."""
+        return (self.output, *self.more_outputs)
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> CustomScores:
+        """Raise SpecError: a pod scores these answers, by the scorer."""
+        raise SpecError(
+            "answers of `validation.kind: custom` are scored by its scorer, in a pod",
+            expected="another `validation.kind` where no pod is started",
+            remedy="Ask for the answers to be scored by the stage `validate`.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +107,6 @@ class CustomScores(ValidationScores):
     :ivar compared: whether the stable version was asked as well.
     """
 
-    kind: ClassVar[str] = "custom"
     found: Mapping[str, float | None]
     asked: Mapping[str, FigureLimit]
     bootstrapped: Mapping[str, Interval | None]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.intervals import figure_interval
+from slipway_core.gates.validation.kind import ExamplesTable, ValidationKind, validation_kind
 from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
@@ -23,17 +26,77 @@ from slipway_core.gates.validation.scores import (
     number,
     require_rows,
 )
-from slipway_core.spec.validation import DetectionsValidation
+from slipway_core.spec.parts import Share, Text
 
 _PRECISION_SCORE_MIN = 0.05
 _X1, _Y1, _X2, _Y2, _SCORE, _CLASS = range(6)
 
 
+class _BoxLabels(LabelRules):
+    def misfit(self, labels: Array) -> str:
+        return "" if labels.shape[2] == 5 else f"has shape {list(labels.shape)}"
+
+    def placeholder(self, rows: int) -> Array:
+        return np.full((rows, 1, 5), np.nan)
+
+
+@validation_kind
+class DetectionsValidation(ValidationKind):
+    """The model finds objects in images: boxes with a score and a class. Labels may be left out."""
+
+    labels: ClassVar[LabelRules] = _BoxLabels(
+        "boxes [rows, boxes, 5]: x1, y1, x2, y2, class", "iuf", (3,), optional=True, padded=True
+    )
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The images whose objects are least those of the labels, else those of the stable version.",
+        (
+            ("Golden row#", "row"),
+            ("Objects#", "objects"),
+            ("As the labels (F1)#", "found"),
+            ("As stable (F1)#", "agrees"),
+        ),
+    )
+    first_limits: ClassVar[tuple[str, ...]] = (
+        "box_format: xyxy # what four numbers say: two corners; or xywh, cxcywh",
+        "map_min: 0.5 # mean average precision",
+    )
+    pads_answers: ClassVar[bool] = True
+
+    kind: Literal["detections"] = "detections"
+    label: Text = "label"
+    """Boxes (rows x boxes x 5): x1, y1, x2, y2, class; shorter lists end with NaN. It may be missing."""
+    output: Text = "detections"
+    """The output that holds (rows x boxes x 6): box, score, class; or the boxes alone (rows x boxes x 4)."""
+    scores_output: Text | None = None
+    """Where `output` holds the boxes alone: the output with their scores (rows x boxes)."""
+    classes_output: Text | None = None
+    """… and the output with their classes; left out: all boxes are of class 0."""
+    box_format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy"
+    """What four numbers say of a box: two corners, a corner and the size, or the centre and the size."""
+    score_min: Share = 0.25
+    """Boxes with a lower score count as not found; of the mean average precision, those below 0.05."""
+    iou_min: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Two boxes are the same object from this intersection over union on."""
+    map_min: Share = 0.5
+    """Mean over the classes of the average precision: the area under precision over recall."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the outputs that are asked for."""
+        return tuple(name for name in (self.output, self.scores_output, self.classes_output) if name)
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> DetectionScores:
+        """Score the answers, as `score_detections` says."""
+        return score_detections(golden, answers, stable_answers, self)
+
+    def answer(self, arrays: Mapping[str, Array]) -> Array:
+        """Return the boxes of all outputs as one array."""
+        return boxes_of(arrays, self)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DetectionScores(MeasuredScores):
     """The columns are finite, map and found if there are labels, agrees if there is a stable version."""
-
-    kind: ClassVar[str] = "detections"
 
 
 def boxes_of(arrays: Mapping[str, Array], validation: DetectionsValidation) -> Array:

@@ -7,11 +7,14 @@ that of the best order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import ExamplesTable, ValidationKind, validation_kind
 from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
@@ -20,7 +23,51 @@ from slipway_core.gates.validation.scores import (
     number,
     require_rows,
 )
-from slipway_core.spec.validation import RankingValidation
+from slipway_core.spec.parts import Share, Text
+
+
+class _RelevanceLabels(LabelRules):
+    def placeholder(self, rows: int) -> Array:
+        return np.zeros(rows, dtype=np.int64)
+
+
+@validation_kind
+class RankingValidation(ValidationKind):
+    """The model scores documents for a question. Labels may be left out."""
+
+    labels: ClassVar[LabelRules] = _RelevanceLabels(
+        "relevance [rows], or [rows, documents] with NaN behind the last document",
+        "iuf",
+        (1, 2),
+        optional=True,
+        padded=True,
+    )
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The questions with the least gain, else those with another order than the stable version's.",
+        (("Question#", "row"), ("NDCG#", "ndcg"), ("First documents as stable#", "agrees")),
+    )
+    first_limits: ClassVar[tuple[str, ...]] = ("ndcg_min: 0.5 # of the first 10 documents",)
+
+    kind: Literal["ranking"] = "ranking"
+    label: Text = "label"
+    """How relevant each document is, 0 or more: (rows x documents), or (rows) with `group`. It may be missing."""
+    output: Text = "scores"
+    """The output that holds a score for each document: (rows x documents), or (rows) with `group`."""
+    group: Text | None = None
+    """The array of the golden set that says which rows belong to one question: each row is a document then."""
+    top_k: Annotated[int, Field(ge=1, le=1000)] = 10
+    """How many of the first documents count."""
+    ndcg_min: Share = 0.5
+    """Mean normalised discounted cumulative gain of the first `top_k` documents."""
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> RankingScores:
+        """Score the answers, as `score_ranking` says."""
+        return score_ranking(golden, answers, stable_answers, self)
+
+    @property
+    def grouped_by(self) -> str | None:
+        """Return `group`."""
+        return self.group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +75,6 @@ class RankingScores(MeasuredScores):
     """A row of the table is a question. The columns are finite, ndcg if there are labels, agrees if there is a stable
     version.
     """
-
-    kind: ClassVar[str] = "ranking"
 
 
 def score_ranking(

@@ -7,12 +7,15 @@ of a column over the rows (R² of 1 - n e² / Σ(y - mean y)²), which is how gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from slipway_core.errors import GoldenSetError
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import ExamplesTable, PageFigure, ValidationKind, validation_kind
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
@@ -25,12 +28,56 @@ from slipway_core.gates.validation.scores import (
     number,
     require_rows,
 )
-from slipway_core.spec.validation import RegressionValidation
+from slipway_core.spec.parts import Text
+from slipway_core.spec.validation import NotNegative
 from slipway_core.written_numbers import amount
 from slipway_core.written_numbers import number as written
 
 # Of as many rows as a golden set can have, the sum is a number still.
 _LARGEST_ERROR = 1e300
+
+
+@validation_kind
+class RegressionValidation(ValidationKind):
+    """The model tells a number a row. The label's array has numbers."""
+
+    labels: ClassVar[LabelRules] = LabelRules("numbers", "iuf")
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The largest errors.",
+        (("Golden row#", "row"), ("Right#", "label"), ("Answered#", "predicted"), ("Error#", "error")),
+    )
+    page_figures: ClassVar[tuple[PageFigure, ...]] = (
+        PageFigure("mae", "Mean absolute error", "absolute_error", "mae_max", "at most"),
+        PageFigure("rmse", "Root mean squared error", "squared_error", "rmse_max", "at most", is_root=True),
+        PageFigure("r2", "R²", "explained", "r2_min", "at least"),
+    )
+    first_limits: ClassVar[tuple[str, ...]] = (
+        "r2_min: 0.5 # share of the label's variance that is explained; write your own",
+        "# mae_max: 1.0 # mean absolute error, in the label's unit: better, where you know it",
+    )
+
+    kind: Literal["regression"] = "regression"
+    output: Text = "prediction"
+    """The output that holds a number for each row: (rows) or (rows x 1)."""
+    mae_max: NotNegative | None = None
+    """Mean absolute error, in the label's unit."""
+    rmse_max: NotNegative | None = None
+    """Root of the mean squared error, in the label's unit: large errors count for more."""
+    r2_min: Annotated[float, Field(le=1)] | None = None
+    """Share of the label's variance that is explained: 1 - squared errors / squared deviations from the mean."""
+    abs_tolerance: NotNegative = 0.0
+    """A row agrees with stable when |candidate - stable| <= abs + rel * |stable|."""
+    rel_tolerance: NotNegative = 0.05
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Self:
+        if self.mae_max is None and self.rmse_max is None and self.r2_min is None:
+            raise ValueError("`kind: regression` needs a limit: `mae_max`, `rmse_max` or `r2_min`")
+        return self
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> RegressionScores:
+        """Score the answers, as `score_regression` says."""
+        return score_regression(golden, answers, stable_answers, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +87,6 @@ class RegressionScores(ValidationScores):
     Errors are in the label's unit, over the rows with finite answers; None where there is no such row.
     """
 
-    kind: ClassVar[str] = "regression"
     mae: float | None
     rmse: float | None
     r2: float | None

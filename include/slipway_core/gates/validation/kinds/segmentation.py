@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from slipway_core.errors import GoldenSetError
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import ExamplesTable, ValidationKind, validation_kind
 from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
@@ -18,14 +20,52 @@ from slipway_core.gates.validation.scores import (
     number,
     require_rows,
 )
-from slipway_core.spec.validation import SegmentationValidation
+from slipway_core.spec.parts import Share, Text
+
+
+class _MaskLabels(LabelRules):
+    def placeholder(self, rows: int) -> Array:
+        return np.zeros((rows, 1, 1), dtype=np.int64)
+
+
+@validation_kind
+class SegmentationValidation(ValidationKind):
+    """The model tells the class of each pixel. Labels may be left out."""
+
+    labels: ClassVar[LabelRules] = _MaskLabels(
+        "classes [rows, height, width]", "iu", (3,), optional=True, scored_as=np.int64
+    )
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The masks least like the labels, else least like the stable version's.",
+        (
+            ("Golden row#", "row"),
+            ("IoU with the label#", "iou"),
+            ("Right pixels#", "pixel_accuracy"),
+            ("IoU with stable#", "agrees"),
+        ),
+    )
+    first_limits: ClassVar[tuple[str, ...]] = ("iou_min: 0.5 # mean intersection over union with the labels",)
+
+    kind: Literal["segmentation"] = "segmentation"
+    label: Text = "label"
+    """The class of each pixel (rows x height x width). It may be missing."""
+    output: Text = "masks"
+    """The output that holds scores (rows x classes x height x width), classes (rows x height x width), or the
+    probability of one class (rows x 1 x height x width).
+    """
+    ignore_label: int | None = None
+    """Pixels with this label are not looked at, such as 255."""
+    iou_min: Share = 0.5
+    """Mean over the rows of the mean intersection over union of the classes that label or answer show."""
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> SegmentationScores:
+        """Score the answers, as `score_segmentation` says."""
+        return score_segmentation(golden, answers, stable_answers, self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentationScores(MeasuredScores):
     """The columns are finite, iou and pixel_accuracy if there are labels, agrees if there is a stable version."""
-
-    kind: ClassVar[str] = "segmentation"
 
 
 def score_segmentation(

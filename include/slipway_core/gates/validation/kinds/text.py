@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import ExamplesTable, PageFigure, ValidationKind, validation_kind
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
@@ -18,8 +21,8 @@ from slipway_core.gates.validation.scores import (
     no_answers_of_this_kind,
     require_rows,
 )
-from slipway_core.gates.validation.text_similarity import similarity
-from slipway_core.spec.validation import TextMatch, TextValidation
+from slipway_core.gates.validation.text_similarity import TextMatch, similarity
+from slipway_core.spec.parts import Share, Text
 
 _SHOWN_CHARACTERS = 400
 _MATCHES: dict[TextMatch, str] = {
@@ -31,11 +34,70 @@ _MATCHES: dict[TextMatch, str] = {
 }
 
 
+class _TextLabels(LabelRules):
+    def in_type(self, labels: Array) -> Array:
+        texts = [
+            text.decode(errors="replace") if isinstance(text, bytes) else text for text in labels.tolist()
+        ]
+        return np.asarray(texts, dtype=object)
+
+    def placeholder(self, rows: int) -> Array:
+        return np.full(rows, "", dtype="U1")
+
+
+@validation_kind
+class TextValidation(ValidationKind):
+    """The model writes a text a row. The label's array has texts."""
+
+    labels: ClassVar[LabelRules] = _TextLabels("texts", "SU")
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The answers least like the golden ones, then those least like the stable version's.",
+        (
+            ("Golden row#", "row"),
+            ("Asked", "asked"),
+            ("Golden answer", "label"),
+            ("Answered", "predicted"),
+            ("Score#", "score"),
+        ),
+        stable_is_number=False,
+    )
+    page_figures: ClassVar[tuple[PageFigure, ...]] = (
+        PageFigure("score", "Likeness to the golden answers ({match})", "score"),
+    )
+    first_limits: ClassVar[tuple[str, ...]] = ("score_min: 0.9 # mean score of the rows",)
+    asked_again: ClassVar[bool] = False
+
+    kind: Literal["text"] = "text"
+    output: Text = "text_output"
+    """The output that holds a text for each row: (rows) or (rows x 1)."""
+    match: TextMatch = "normalized"
+    """What a row scores, 0 to 1. `exact`: the golden answer, byte for byte. `normalized`: without regard to case,
+    white space and Unicode form. `contains`: the golden answer stands in it, normalised. `prefix`: the share of the
+    golden answer's words up to the first other one. `token_f1`: the F1 score of the words, in any order.
+    """
+    score_min: Share = 0.9
+    """Mean score over the golden set; of `exact`, `normalized` and `contains` it is the share of the rows."""
+    agreement_match: TextMatch = "normalized"
+    """How stable's answers are held against the candidate's. Both must decode greedily, or nothing is compared."""
+    responses: Literal["join", "last"] = "join"
+    """What a decoupled model's responses make: a text in pieces, or a text that the last one has in whole."""
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> TextScores:
+        """Score the answers, as `score_text` says."""
+        return score_text(golden, answers, stable_answers, self)
+
+    def gather(self, responses: Sequence[Sequence[Array]]) -> Array:
+        """Return a text for each request: its responses' joined, or the last one; None where it has no response.
+
+        :raises SpecError: a response has several texts.
+        """
+        return np.asarray([_gathered(arrays, self.responses) for arrays in responses], dtype=object)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextScores(ValidationScores):
     """The columns are answered, score, and agrees if known; `score` is their mean, 0 to 1."""
 
-    kind: ClassVar[str] = "text"
     score: float
     unanswered_rows: int
     validation: TextValidation
@@ -150,3 +212,14 @@ def _worst(
 
 def _shown(text: str | None) -> str | None:
     return text if text is None or len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _gathered(arrays: Sequence[Array], responses: Literal["join", "last"]) -> bytes | None:
+    pieces: list[bytes] = []
+    for array in arrays:
+        if array.dtype.kind not in "OS" or array.size > 1:
+            raise no_answers_of_this_kind("text", "one text a response: BYTES [1] or [1, 1]", array)
+        pieces += array.reshape(-1).tolist()
+    if not arrays:
+        return None
+    return b"".join(pieces if responses == "join" else pieces[-1:])

@@ -7,11 +7,14 @@ each must be near to the stable version's, and have the same neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from slipway_core.gates.validation.golden_labels import LabelRules
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import ExamplesTable, ValidationKind, validation_kind
 from slipway_core.gates.validation.measured import Measure, MeasuredScores, columns_of
 from slipway_core.gates.validation.scores import (
     WORST_EXAMPLES,
@@ -20,7 +23,67 @@ from slipway_core.gates.validation.scores import (
     number,
     require_rows,
 )
-from slipway_core.spec.validation import VectorsValidation
+from slipway_core.spec.parts import Share, Text
+from slipway_core.spec.validation import NotNegative
+
+
+class _VectorLabels(LabelRules):
+    def misfit(self, labels: Array) -> str:
+        fits = (labels.ndim == 1) == (labels.dtype.kind in "iu")
+        return "" if fits else f"holds {labels.dtype} of shape {list(labels.shape)}"
+
+    def in_type(self, labels: Array) -> Array:
+        return labels.astype(np.int64 if labels.ndim == 1 else np.float64)
+
+    def placeholder(self, rows: int) -> Array:
+        return np.zeros(rows, dtype=np.int64)
+
+
+@validation_kind
+class VectorsValidation(ValidationKind):
+    """The model tells a vector a row, such as a sentence's embedding. Labels may be left out."""
+
+    labels: ClassVar[LabelRules] = _VectorLabels(
+        "whole numbers [rows] (rows that belong together) or vectors [rows, size]",
+        "iuf",
+        (1, 2),
+        optional=True,
+    )
+    examples: ClassVar[ExamplesTable] = ExamplesTable(
+        "The vectors furthest from the stable version's, else those furthest from their label.",
+        (
+            ("Golden row#", "row"),
+            ("Cosine to stable's#", "cosine"),
+            ("Length#", "length"),
+            ("Right#", "right"),
+        ),
+    )
+    first_limits: ClassVar[tuple[str, ...]] = (
+        "cosine_min: 0.99 # a row agrees with stable's vector, or with its label, from here on",
+    )
+
+    kind: Literal["vectors"] = "vectors"
+    label: Text = "label"
+    """Whole numbers: rows with the same one belong together. Or vectors: the right answers. It may be missing."""
+    output: Text = "embedding"
+    """The output that holds a vector for each row: (rows x size)."""
+    cosine_min: Annotated[float, Field(ge=-1, le=1)] = 0.99
+    """A row agrees with stable's vector, or with the label's, from this cosine on."""
+    abs_tolerance: NotNegative | None = None
+    """Where given, each element must also be within abs + rel * |other|."""
+    rel_tolerance: NotNegative | None = None
+    accuracy_min: Share = 0.9
+    """With vectors as labels: share of the rows that agree with theirs."""
+    neighbours: Annotated[int, Field(ge=1, le=100)] = 5
+    """How many of a row's nearest golden rows, by the cosine, are compared with stable's."""
+    neighbour_agreement_min: Share = 0.8
+    """Mean share of a row's nearest rows that are also its nearest ones by the stable version's vectors."""
+    neighbour_accuracy_min: Share = 0.5
+    """With whole numbers as labels: share of the rows whose nearest other row has the same label."""
+
+    def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> VectorScores:
+        """Score the answers, as `score_vectors` says."""
+        return score_vectors(golden, answers, stable_answers, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +91,6 @@ class VectorScores(MeasuredScores):
     """The columns are finite; agrees and neighbour_agreement if there is a stable version; correct or
     neighbour_accuracy if there are labels.
     """
-
-    kind: ClassVar[str] = "vectors"
 
 
 def score_vectors(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kind import kind_of
 from slipway_core.gates.validation.scores import MEAN, Array, expectation
 from slipway_core.spec.validation import Validation
 
@@ -49,7 +50,7 @@ def default_golden_suite(table: dict[str, list[Any]], validation: Validation) ->
             max_value=_DUPLICATES_MOST,
         )
     ]
-    if "conflict" in table and validation.kind in ("classification", "regression", "text"):
+    if "conflict" in table and kind_of(validation).labels.one_a_row:
         told.append(
             expectation(
                 "expect_column_values_to_be_in_set",
@@ -58,7 +59,7 @@ def default_golden_suite(table: dict[str, list[Any]], validation: Validation) ->
                 value_set=[0],
             )
         )
-    if validation.kind == "classification":
+    if validation.tells_classes:
         told.append(
             expectation(
                 "expect_column_unique_value_count_to_be_between",

@@ -14,9 +14,10 @@ from slipway_core.document_form import first_problem
 from slipway_core.errors import GoldenSetError, UserError
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.gates.validation.scores import Array
-from slipway_core.spec.validation import FigureName
 from slipway_core.value_types import Sha256
 from slipway_rules.scoring import FIGURE_NAME, NAMES_LIMIT, SCORES_FILE, SCORES_LIMIT_BYTES
+
+FigureName = Annotated[str, Field(pattern=f"^{FIGURE_NAME.pattern}$")]
 
 
 class _Part(BaseModel):

@@ -10,7 +10,8 @@ import pytest
 
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import health_of, probe_of, rows_to_probe
-from slipway_core.spec.validation import ClassificationValidation, DetectionsValidation
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.detections import DetectionsValidation
 
 ROWS = 9
 NUMBERS = np.eye(ROWS, dtype=np.float32) * 0.5 + 0.05

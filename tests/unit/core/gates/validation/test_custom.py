@@ -12,7 +12,8 @@ import pytest
 from slipway_core.errors import SpecError, UserError
 from slipway_core.gates.validation.gate import score, validation_report
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.custom import custom_scores
+from slipway_core.gates.validation.kinds.custom import CustomValidation, custom_scores
+from slipway_core.gates.validation.kinds.regression import RegressionValidation
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.gates.validation.quality.slices import slice_figures
 from slipway_core.gates.validation.scoring import given as giving
@@ -20,7 +21,6 @@ from slipway_core.gates.validation.scoring.given import pack_given
 from slipway_core.gates.validation.scoring.returned import Returned, ReturnedFigure, read_returned
 from slipway_core.reports.validation.page import render_report_html
 from slipway_core.spec.release_file import parse_release_spec
-from slipway_core.spec.validation import CustomValidation, RegressionValidation
 
 ROWS = 100
 GOLDEN = GoldenSet({}, np.arange(ROWS) % 2, slices={"site": np.arange(ROWS) % 4})

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from slipway_core.errors import SpecError, ValidationRefusedError
 from slipway_core.gates.validation.gate import require_validation, score, validation_report
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.classification import ClassificationScores, score_classification
+from slipway_core.gates.validation.kinds.classification import (
+    ClassificationScores,
+    ClassificationValidation,
+    score_classification,
+)
 from slipway_core.gates.validation.scores import ValidationScores, require_output
-from slipway_core.spec.release_file import ClassificationValidation
 from slipway_core.tensors import ModelSignature, TensorSpec
 
 _SIGNATURE = ModelSignature(

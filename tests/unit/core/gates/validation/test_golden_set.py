@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from slipway_core.errors import GoldenSetError
-from slipway_core.gates.validation.golden_set import Kind, RowAxes, golden_from_arrays
+from slipway_core.gates.validation.golden_set import golden_from_arrays
+from slipway_core.gates.validation.kinds.text import TextValidation
+from slipway_core.gates.validation.kinds.vectors import VectorsValidation
+from slipway_core.row_axes import RowAxes
+from slipway_core.spec.validation import Validation
 from slipway_core.tensors import ModelSignature, TensorSpec
 
 _SIGNATURE = ModelSignature(
@@ -109,9 +113,11 @@ def test_an_optional_input_may_be_left_out() -> None:
         ("text", np.array(["ä".encode()] * 6), ["ä"] * 6),
     ],
 )
-def test_labels_are_of_the_kind_of_the_answers(kind: Kind, labels: NDArray[Any], expected: list[Any]) -> None:
+def test_labels_are_of_the_kind_of_the_answers(kind: str, labels: NDArray[Any], expected: list[Any]) -> None:
     """A regressor's labels are numbers, a text model's are texts, as bytes or not."""
-    golden = golden_from_arrays({**_arrays(), "label": labels}, _SIGNATURE, "label", kind=kind)
+    golden = golden_from_arrays(
+        {**_arrays(), "label": labels}, _SIGNATURE, "label", labelled=Validation.registry.get(kind).labels
+    )
     assert golden.labels.tolist() == expected
 
 
@@ -124,10 +130,12 @@ def test_labels_are_of_the_kind_of_the_answers(kind: Kind, labels: NDArray[Any],
         ("classification", np.array(["a"] * 6), "not whole numbers"),
     ],
 )
-def test_labels_of_another_kind_are_refused(kind: Kind, labels: NDArray[Any], words: str) -> None:
+def test_labels_of_another_kind_are_refused(kind: str, labels: NDArray[Any], words: str) -> None:
     """The message says what the labels hold and what this kind of answer wants."""
     with pytest.raises(GoldenSetError, match=words):
-        golden_from_arrays({**_arrays(), "label": labels}, _SIGNATURE, "label", kind=kind)
+        golden_from_arrays(
+            {**_arrays(), "label": labels}, _SIGNATURE, "label", labelled=Validation.registry.get(kind).labels
+        )
 
 
 def test_a_model_without_batches_is_asked_by_its_own_size() -> None:
@@ -140,13 +148,13 @@ def test_a_model_without_batches_is_asked_by_its_own_size() -> None:
         outputs=(),
     )
     arrays = {"prompt": np.array(["a", "b"]), "state": np.zeros((2, 2)), "label": np.array(["x", "y"])}
-    golden = golden_from_arrays(arrays, signature, "label", kind="text")
+    golden = golden_from_arrays(arrays, signature, "label", labelled=TextValidation.labels)
     assert [inputs["prompt"].tolist() for _, inputs in golden.batches(32)] == [[b"a"], [b"b"]]
     wide = ModelSignature(
         inputs=(*signature.inputs[:1], TensorSpec(name="state", datatype="FP32", shape=(2, 2))), outputs=()
     )
     with pytest.raises(GoldenSetError, match="no rows in common"):
-        golden_from_arrays(arrays, wide, "label", kind="text")
+        golden_from_arrays(arrays, wide, "label", labelled=TextValidation.labels)
 
 
 _VOICE = ModelSignature(
@@ -215,7 +223,7 @@ def test_what_the_release_file_says_counts(row_axis: Any, words: str | None) -> 
 def test_a_set_without_labels_is_for_kinds_that_can_be_compared() -> None:
     """Vectors can be held against the stable version's alone; a classifier needs labels."""
     arrays = {name: values for name, values in _voice().items() if name != "label"}
-    golden = golden_from_arrays(arrays, _VOICE, "label", kind="vectors")
+    golden = golden_from_arrays(arrays, _VOICE, "label", labelled=VectorsValidation.labels)
     assert (golden.rows, golden.has_labels) == (5, False)
     with pytest.raises(GoldenSetError, match="`label` is missing"):
         golden_from_arrays(arrays, _VOICE, "label")

@@ -12,15 +12,11 @@ from slipway_core.errors import SpecError
 from slipway_core.gates.validation.asking import answer_of, joined
 from slipway_core.gates.validation.gate import score
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.detections import average_precision, iou
-from slipway_core.gates.validation.kinds.ranking import ndcg
+from slipway_core.gates.validation.kinds.detections import DetectionsValidation, average_precision, iou
+from slipway_core.gates.validation.kinds.ranking import RankingValidation, ndcg
+from slipway_core.gates.validation.kinds.segmentation import SegmentationValidation
+from slipway_core.gates.validation.kinds.vectors import VectorsValidation
 from slipway_core.gates.validation.scores import MEAN
-from slipway_core.spec.validation import (
-    DetectionsValidation,
-    RankingValidation,
-    SegmentationValidation,
-    VectorsValidation,
-)
 
 _NUMBERS = np.random.default_rng(7)
 _VECTORS = np.repeat(np.eye(4), 10, axis=0) + 0.05 * _NUMBERS.normal(size=(40, 4))

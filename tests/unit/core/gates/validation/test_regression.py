@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from slipway_core.errors import GoldenSetError, SpecError, ValidationRefusedError
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.regression import RegressionScores, score_regression
-from slipway_core.spec.release_file import RegressionValidation
+from slipway_core.gates.validation.kinds.regression import (
+    RegressionScores,
+    RegressionValidation,
+    score_regression,
+)
 
 _NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 

@@ -13,13 +13,11 @@ from slipway_core.gates.validation.gate import require_validation, score, valida
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import Probe, health_of, probe_of
 from slipway_core.gates.validation.intervals import mean_interval, share_interval
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.regression import RegressionValidation
+from slipway_core.gates.validation.kinds.vectors import VectorsValidation
 from slipway_core.gates.validation.scores import MEAN
-from slipway_core.spec.validation import (
-    ClassificationValidation,
-    OutputHealth,
-    RegressionValidation,
-    VectorsValidation,
-)
+from slipway_core.spec.validation import OutputHealth
 
 
 def _report(golden: GoldenSet, answers: Any, stable: Any, validation: Any, probe: Probe | None = None) -> Any:

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from slipway_core.errors import SpecError
 from slipway_core.gates.validation.golden_set import GoldenSet
-from slipway_core.gates.validation.kinds.text import TextScores, score_text
-from slipway_core.gates.validation.text_similarity import similarity
-from slipway_core.spec.release_file import TextValidation
-from slipway_core.spec.validation import TextMatch
+from slipway_core.gates.validation.kinds.text import TextScores, TextValidation, score_text
+from slipway_core.gates.validation.text_similarity import TextMatch, similarity
 
 _MATCHES: list[TextMatch] = ["exact", "normalized", "contains", "prefix", "token_f1"]
 _TEXTS = st.lists(st.sampled_from(["a", "B", "c", "é", "\n"]), max_size=6).map(" ".join)

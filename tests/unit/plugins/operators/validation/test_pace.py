@@ -14,7 +14,7 @@ from slipway.operators.staging import StagedModel
 from slipway.operators.validation import asking
 from slipway.operators.validation.asking import GoldenQuestions
 from slipway_core.gates.validation.golden_set import golden_from_arrays
-from slipway_core.spec.validation import ClassificationValidation
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
 from slipway_core.tensors import ModelSignature, TensorSpec
 
 ROWS, CLASSES = 12, 3

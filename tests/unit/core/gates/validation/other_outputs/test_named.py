@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
 from slipway_core.gates.validation.other_outputs.compare import compare_outputs
 from slipway_core.gates.validation.other_outputs.result import (
     OutputAnswers,
@@ -19,7 +20,7 @@ from slipway_core.record.events import EventWriter
 from slipway_core.record.fold import fold
 from slipway_core.record.kinds import ReleaseStarted
 from slipway_core.reports.approval import approval_body
-from slipway_core.spec.validation import ClassificationValidation, OtherOutputs
+from slipway_core.spec.validation import OtherOutputs
 
 ROWS = 40
 LABELS = np.arange(ROWS) % 4

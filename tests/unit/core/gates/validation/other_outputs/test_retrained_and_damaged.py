@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
 from slipway_core.gates.validation.other_outputs.compare import compare_outputs
 from slipway_core.gates.validation.other_outputs.result import OutputAnswers
-from slipway_core.spec.validation import ClassificationValidation
 
 NAMES = np.asarray(
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], dtype=object

@@ -9,8 +9,9 @@ import pytest
 
 from slipway_core.errors import GoldenSetError
 from slipway_core.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.vectors import VectorsValidation
 from slipway_core.gates.validation.quality.golden_table import default_golden_suite, golden_table
-from slipway_core.spec.validation import ClassificationValidation, VectorsValidation
 from slipway_core.tensors import ModelSignature
 
 SIGNATURE = ModelSignature.model_validate(

@@ -10,15 +10,13 @@ import pytest
 from slipway_core.errors import ValidationInconclusiveError, ValidationRefusedError
 from slipway_core.gates.validation.gate import require_validation, score, validation_report
 from slipway_core.gates.validation.golden_set import GoldenSet
+from slipway_core.gates.validation.kinds.classification import ClassificationValidation
+from slipway_core.gates.validation.kinds.regression import RegressionValidation
+from slipway_core.gates.validation.kinds.vectors import VectorsValidation
 from slipway_core.gates.validation.quality.slices import slice_figures, slices_not_compared
 from slipway_core.gates.validation.quality.suites import SuiteResult
 from slipway_core.gates.validation.scores import MEAN
 from slipway_core.reports.validation.page import render_report_html
-from slipway_core.spec.validation import (
-    ClassificationValidation,
-    RegressionValidation,
-    VectorsValidation,
-)
 
 LABELS = np.arange(400) % 2
 SITE = np.where(np.arange(400) < 100, "north", "south")
