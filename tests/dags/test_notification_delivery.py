@@ -60,5 +60,5 @@ def test_parsing_loads_no_library_that_sends() -> None:
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     modules = json.loads(line.removeprefix("RESULT"))
-    for name in ("apprise", "standardwebhooks", "slipway.notifiers.apprise_receiver"):
+    for name in ("apprise", "standardwebhooks", "slipway.notifiers.channels.apprise"):
         assert name not in modules

@@ -32,15 +32,15 @@ def receiver_of(conn_id: str) -> Receiver:
         ) from None
     secret = (connection.password or "").strip()
     if secret.startswith(_SIGNING_KEY):
-        from slipway.notifiers.signed_webhook import SignedWebhook
+        from slipway.notifiers.channels.webhook import SignedWebhook
 
         return SignedWebhook(_url(connection.schema, connection.host, connection.port), secret)
     if "+aws://" in secret:
-        from slipway.notifiers.aws_receiver import DEFAULT_CONN_ID, AwsReceiver
+        from slipway.notifiers.channels.aws import DEFAULT_CONN_ID, AwsReceiver
 
         return AwsReceiver(secret, connection.login or DEFAULT_CONN_ID)
     if "://" in secret:
-        from slipway.notifiers.apprise_receiver import AppriseReceiver
+        from slipway.notifiers.channels.apprise import AppriseReceiver
 
         return AppriseReceiver(secret)
     raise NeverDeliveredError(

@@ -9,7 +9,7 @@ from typing import Any
 import boto3
 import pytest
 
-from slipway.notifiers.aws_receiver import AwsReceiver
+from slipway.notifiers.channels.aws import AwsReceiver
 from slipway.notifiers.connection import receiver_of
 from slipway.notifiers.receiver import NotDeliveredError
 from slipway_core.errors import InputMissingError

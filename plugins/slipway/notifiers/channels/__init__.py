@@ -1,0 +1,1 @@
+"""The channels by which people are told: a module for each."""
