@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from slipway_core.errors import UserError
 
 Kind = TypeVar("Kind")
+Added = TypeVar("Added", bound=type[Any])
 
 
 class UnknownKindError(UserError):
@@ -51,12 +52,13 @@ class KindRegistry(Generic[Kind]):
         self._name_attribute = name_attribute
         self._registered: dict[str, type[Kind]] = {}
 
-    def register(self, kind: type[Kind]) -> type[Kind]:
+    def register(self, kind: Added) -> Added:
         """Add a kind: the decorator of its class.
 
         :raises KindUnusableError: it is not derived from the family's base, lacks a part, or has another kind's name.
         """
-        return self._add(kind, f"{kind.__module__}:{kind.__qualname__}")
+        self._add(kind, _place(kind))
+        return kind
 
     def get(self, name: str) -> type[Kind]:
         """Return the kind of that name.
@@ -99,7 +101,7 @@ class KindRegistry(Generic[Kind]):
         """Return the names of this project's kinds, in alphabetical order."""
         return _modules_of(self._folder)
 
-    def _add(self, kind: type[Kind], where: str) -> type[Kind]:
+    def _add(self, kind: type[Kind], where: str) -> None:
         base = self._base_class()
         if not (inspect.isclass(kind) and issubclass(kind, base)):
             raise self._unusable(where, f"a class derived from {self._base}", repr(kind)[:200])
@@ -117,7 +119,6 @@ class KindRegistry(Generic[Kind]):
         if known is not None and _place(known) != _place(kind):
             raise self._unusable(where, f"a name of its own: {_place(known)} has that one", repr(name))
         self._registered[name] = kind
-        return kind
 
     def _load(self, name: str) -> None:
         """Import the kind that another package adds."""

@@ -1,21 +1,27 @@
-"""From an Airflow connection to the receiver that it leads to."""
+"""From an Airflow connection to the channel that it describes."""
 
 from __future__ import annotations
 
-from slipway.hooks.connection_fields import whole_url
-from slipway.notifiers.receiver import NeverDeliveredError, Receiver
+from typing import TYPE_CHECKING
+
+from slipway.hooks.connection_fields import extra_of
+from slipway.notifiers.channel import CHANNELS, Channel
+from slipway.notifiers.receiver import NeverDeliveredError
 from slipway_core.errors import InputMissingError
 
-_SIGNING_KEY = "whsec_"
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
 
 
-def receiver_of(conn_id: str) -> Receiver:
-    """Return the receiver that an Airflow connection leads to.
+def channel_of(conn_id: str) -> Channel:
+    """Return the channel that an Airflow connection describes.
 
-    Its password is the address in Apprise's form, that of an AWS service (its login is then the connection of type
-    ``aws``), or `whsec_…`, the key of a signed webhook whose URL is the host.
+    Its extra names the channel, as `{"channel": NAME}`; without it the form of its password does, if that is of one of
+    Slipway's own channels.
 
     :raises InputMissingError: there is no such connection now.
+    :raises UnknownKindError: it names a channel that nobody knows.
+    :raises KindUnusableError: it names a channel of another package that cannot be used.
     :raises NeverDeliveredError: nothing can be sent by it.
     """
     from airflow.sdk import BaseHook
@@ -30,42 +36,25 @@ def receiver_of(conn_id: str) -> Receiver:
             found=type(error).__name__,
             remedy="make it, or correct `to` in the release file's `notify`",
         ) from None
-    secret = (connection.password or "").strip()
-    if secret.startswith(_SIGNING_KEY):
-        from slipway.notifiers.channels.webhook import SignedWebhook
+    named = extra_of(connection).get("channel")
+    name = _by_password(conn_id, connection) if named is None else str(named)
+    return CHANNELS.get(name).of(connection)
 
-        return SignedWebhook(_url(connection.schema, connection.host, connection.port), secret)
-    if "+aws://" in secret:
-        from slipway.notifiers.channels.aws import DEFAULT_CONN_ID, AwsReceiver
 
-        return AwsReceiver(secret, connection.login or DEFAULT_CONN_ID)
-    if "://" in secret:
-        from slipway.notifiers.channels.apprise import AppriseReceiver
-
-        return AppriseReceiver(secret)
+def _by_password(conn_id: str, connection: Connection) -> str:
+    """Return the name of the one channel of Slipway's whose passwords look like the connection's."""
+    password = (connection.password or "").strip()
+    fitting = [
+        name
+        for name in CHANNELS.built_in()
+        if (form := CHANNELS.get(name).password) is not None and form.match(password)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
     raise NeverDeliveredError(
         f"the connection {conn_id!r} leads to nobody",
-        expected="in its password an address such as slack://…, or whsec_… and a URL as its host",
-        found="a password of another form" if secret else "no password",
+        expected="in its password an address such as slack://…, or whsec_… and a URL as its host; "
+        'or in its extra the name of its channel, as {"channel": "…"}',
+        found="a password of another form" if password else "no password",
         remedy="see docs/notifications.md",
     )
-
-
-def _url(schema: str | None, host: str | None, port: int | None) -> str:
-    """Return the URL of a webhook: the connection's host, with what it leaves out."""
-    if not host:
-        raise NeverDeliveredError(
-            "the connection of a signed webhook names no address",
-            expected="a URL as its host, such as https://ops.example.com/slipway",
-            found="no host",
-            remedy="see docs/notifications.md",
-        )
-    try:
-        return whole_url(host, schema, port, "https").geturl()
-    except ValueError as error:
-        raise NeverDeliveredError(
-            "the connection of a signed webhook names an address that is none",
-            expected="a URL as its host, such as https://ops.example.com/slipway",
-            found=str(error),
-            remedy="see docs/notifications.md",
-        ) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from slipway.notifiers.connection import receiver_of
+from slipway.notifiers.connection import channel_of
 from slipway.notifiers.receiver import NotDeliveredError, ReceiverHangsError
 from slipway_core.errors import SlipwayError
 from slipway_core.operations.notices.message import (
@@ -87,7 +87,7 @@ def send_within(to: str, message: Message, limit_s: float) -> None:
 
     def send() -> None:
         try:
-            receiver_of(to).send(message)
+            channel_of(to).send(message)
         except Exception as error:
             failures.append(error)
 

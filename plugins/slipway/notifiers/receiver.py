@@ -1,13 +1,11 @@
-"""What a receiver is: it sends a message within limits, and says why not without telling its address."""
+"""What channels share: their limits, their errors, and how a secret is kept out of a reason."""
 
 from __future__ import annotations
 
 import re
-from typing import Protocol
 from urllib.parse import unquote
 
 from slipway_core.errors import TransientError, UserError
-from slipway_core.operations.notices.message import Message
 
 CONNECT_LIMIT_S, ANSWER_LIMIT_S = 4.0, 8.0
 """How long one request may wait to connect, and then for an answer."""
@@ -39,18 +37,6 @@ class NeverDeliveredError(UserError):
 
 class ReceiverHangsError(NotDeliveredError):
     """A receiver did not answer in time, and was left behind."""
-
-
-class Receiver(Protocol):
-    """Sends one message."""
-
-    def send(self, message: Message) -> None:
-        """Send it, in some seconds or for as long as the receiver drips bytes.
-
-        :raises NotDeliveredError: it was not taken; the reason holds no secret.
-        :raises NeverDeliveredError: it will not be taken, however often it is tried.
-        """
-        ...
 
 
 def is_for_good(status: int) -> bool:

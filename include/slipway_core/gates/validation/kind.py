@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -102,16 +102,8 @@ class ValidationKind(Validation, ABC):
         return np.concatenate([arrays[-1] for arrays in responses])
 
 
-Kind = TypeVar("Kind", bound=ValidationKind)
-
-
-def validation_kind(kind: type[Kind]) -> type[Kind]:
-    """Add a kind of answers: the decorator of its class.
-
-    :raises KindUnusableError: it lacks a part, or has another kind's name.
-    """
-    Validation.registry.register(kind)
-    return kind
+validation_kind = Validation.registry.register
+"""Adds a kind of answers: the decorator of its class."""
 
 
 def kind_of(validation: Validation) -> ValidationKind:

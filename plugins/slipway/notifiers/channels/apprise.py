@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from slipway.notifiers.channel import CHANNELS, Channel
 from slipway.notifiers.library_log import kept_from_logs
 from slipway.notifiers.receiver import (
     ANSWER_LIMIT_S,
@@ -17,20 +18,30 @@ from slipway.notifiers.receiver import (
 from slipway_core.operations.notices.message import Message, Severity
 
 if TYPE_CHECKING:
+    from airflow.sdk import Connection
     from apprise import AppriseAsset, NotifyType
 
 # Apprise's plugins log the status of an answer so.
 _STATUS = re.compile(r"\berror=([1-5]\d{2})\b")
 
 
-class AppriseReceiver:
+@CHANNELS.register
+class AppriseChannel(Channel):
     """Sends messages as plain text.
 
     :param address: in Apprise's form (https://appriseit.com), which holds the secret; it is never told.
     """
 
+    name: ClassVar[str] = "apprise"
+    password: ClassVar[re.Pattern[str] | None] = re.compile(r"(?!whsec_)(?!.*\+aws://).*://", re.DOTALL)
+
     def __init__(self, address: str) -> None:
         self._address = address
+
+    @classmethod
+    def of(cls, connection: Connection) -> Self:
+        """Return the channel to the address in the connection's password."""
+        return cls((connection.password or "").strip())
 
     def send(self, message: Message) -> None:
         """Send the message.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from slipway.notifiers.channel import CHANNELS, Channel
 from slipway.notifiers.receiver import ANSWER_LIMIT_S, CONNECT_LIMIT_S, NotDeliveredError, without_secrets
 from slipway_core.errors import InputMissingError
 from slipway_core.operations.notices.message import Message
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
 
 AWS_ADDRESS = re.compile(r"(?P<service>sns|sqs|ses)\+aws://(?P<target>\S+)")
 DEFAULT_CONN_ID = "aws_default"
@@ -17,13 +21,17 @@ _MAIL = re.compile(r"(?P<sender>[^\s/,]+@[^\s/,]+)/(?P<to>[^\s/,]+@[^\s/,]+(,[^\
 _ARN = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}(\.fifo)?")
 
 
-class AwsReceiver:
+@CHANNELS.register
+class AwsChannel(Channel):
     """Sends messages to a topic, to a queue or by e-mail.
 
     :param address: `sns+aws://TOPIC_ARN`, `sqs+aws://QUEUE_URL_WITHOUT_HTTPS` or `ses+aws://FROM/TO,TO`.
     :param aws_conn_id: an Airflow connection of type ``aws``.
     :raises InputMissingError: it is no such address.
     """
+
+    name: ClassVar[str] = "aws"
+    password: ClassVar[re.Pattern[str] | None] = re.compile(r"(?!whsec_).*\+aws://", re.DOTALL)
 
     def __init__(self, address: str, aws_conn_id: str = DEFAULT_CONN_ID) -> None:
         found = AWS_ADDRESS.fullmatch(address)
@@ -37,6 +45,11 @@ class AwsReceiver:
                 remedy="see docs/notifications.md",
             )
         self._service, self._target, self._conn_id = service, target, aws_conn_id
+
+    @classmethod
+    def of(cls, connection: Connection) -> Self:
+        """Return the channel to the address in the connection's password; its login is the connection of AWS."""
+        return cls((connection.password or "").strip(), connection.login or DEFAULT_CONN_ID)
 
     def send(self, message: Message) -> None:
         """Send the message, once; the delivery tries again.

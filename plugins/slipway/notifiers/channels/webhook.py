@@ -6,9 +6,13 @@ https://www.standardwebhooks.com: a receiver verifies it with that project's lib
 from __future__ import annotations
 
 import json
+import re
 from binascii import Error as Base64Error
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar, Self
 
+from slipway.hooks.connection_fields import whole_url
+from slipway.notifiers.channel import CHANNELS, Channel
 from slipway.notifiers.library_log import kept_from_logs
 from slipway.notifiers.receiver import (
     ANSWER_LIMIT_S,
@@ -20,19 +24,35 @@ from slipway.notifiers.receiver import (
 from slipway_core.http_answers.retry_after import HEADER, retry_after_s
 from slipway_core.operations.notices.message import Message
 
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
 _WRONG_ADDRESS = "correct the address and the key in the connection; it is not tried again"
 
 
-class SignedWebhook:
+@CHANNELS.register
+class WebhookChannel(Channel):
     """Posts messages as JSON: `type` (`slipway.EVENT`), `timestamp` and `data`.
 
     :param url: where to; it may hold a token and is never told.
     :param key: `whsec_` and the key in base 64.
     """
 
+    name: ClassVar[str] = "webhook"
+    password: ClassVar[re.Pattern[str] | None] = re.compile("whsec_")
+
     def __init__(self, url: str, key: str) -> None:
         self._url = url
         self._key = key
+
+    @classmethod
+    def of(cls, connection: Connection) -> Self:
+        """Return the webhook whose URL is the connection's host, and whose key is its password.
+
+        :raises NeverDeliveredError: there is no such URL.
+        """
+        url = _url(connection.schema, connection.host, connection.port)
+        return cls(url, (connection.password or "").strip())
 
     def send(self, message: Message) -> None:
         """Send the message.
@@ -100,3 +120,23 @@ def _never_taken(found: str) -> NeverDeliveredError:
     return NeverDeliveredError(
         "the webhook will not take the message", expected="HTTP 2xx", found=found, remedy=_WRONG_ADDRESS
     )
+
+
+def _url(schema: str | None, host: str | None, port: int | None) -> str:
+    """Return the URL of a webhook: the connection's host, with what it leaves out."""
+    if not host:
+        raise NeverDeliveredError(
+            "the connection of a signed webhook names no address",
+            expected="a URL as its host, such as https://ops.example.com/slipway",
+            found="no host",
+            remedy="see docs/notifications.md",
+        )
+    try:
+        return whole_url(host, schema, port, "https").geturl()
+    except ValueError as error:
+        raise NeverDeliveredError(
+            "the connection of a signed webhook names an address that is none",
+            expected="a URL as its host, such as https://ops.example.com/slipway",
+            found=str(error),
+            remedy="see docs/notifications.md",
+        ) from None

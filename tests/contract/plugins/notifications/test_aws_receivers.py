@@ -9,8 +9,8 @@ from typing import Any
 import boto3
 import pytest
 
-from slipway.notifiers.channels.aws import AwsReceiver
-from slipway.notifiers.connection import receiver_of
+from slipway.notifiers.channels.aws import AwsChannel
+from slipway.notifiers.connection import channel_of
 from slipway.notifiers.receiver import NotDeliveredError
 from slipway_core.errors import InputMissingError
 from slipway_core.operations.notices.message import Message
@@ -33,7 +33,7 @@ def client(s3_endpoint: str, connections: None) -> Client:
 def tell(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     """Send the message by an Airflow connection with this address."""
     monkeypatch.setenv("AIRFLOW_CONN_TOLD", json.dumps({"conn_type": "generic", "password": address}))
-    receiver_of("told").send(MESSAGE)
+    channel_of("told").send(MESSAGE)
 
 
 def received(sqs: Any, queue: str) -> dict[str, Any]:
@@ -102,5 +102,5 @@ def test_what_is_not_there_is_not_delivered(client: Client, monkeypatch: pytest.
 def test_another_address_is_refused(address: str) -> None:
     """Before anything is sent; the address is not in the error."""
     with pytest.raises(InputMissingError) as caught:
-        AwsReceiver(address)
+        AwsChannel(address)
     assert address not in str(caught.value)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from slipway.notifiers.connection import receiver_of
+from slipway.notifiers.connection import channel_of
 from slipway.notifiers.notifier import SlipwayNotifier
 from slipway.notifiers.receiver import NeverDeliveredError, NotDeliveredError, without_secrets
 from slipway_core.errors import SlipwayError, UserError
@@ -317,7 +317,7 @@ def test_what_an_address_is_made_of_is_cut_out_of_a_text() -> None:
 def test_a_connection_that_is_missing_is_named() -> None:
     """The error says which, and where it is described."""
     with pytest.raises(UserError, match="there is no connection 'nobody_knows'"):
-        receiver_of("nobody_knows")
+        channel_of("nobody_knows")
 
 
 def test_no_log_has_the_secret_of_a_message_that_was_sent(
