@@ -9,8 +9,8 @@ from typing import Any
 from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from slipway.metrics.envoy import counters_by_revision
 from slipway.metrics.prometheus_series import RevisionData, parse_answer, parse_series, shared_series
+from slipway.metrics.sources.scrape import counters_by_revision
 from slipway_core.errors import SlipwayError
 from slipway_core.metrics.samples import Reading, SeriesReading, window_between
 from slipway_core.selectors import check_selector

@@ -38,7 +38,7 @@ IN_TASKS = (
     "slipway_kubernetes.client",
     "matplotlib.figure",
     "numpy",
-    "slipway.metrics.envoy",
+    "slipway.metrics.sources.scrape",
     "slipway.pods.execution",
     "tritonclient.grpc",
     "tritonclient.http",

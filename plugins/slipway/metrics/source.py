@@ -49,10 +49,10 @@ def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CON
     metrics = spec.rollout.metrics
     # Late, both: an HTTP client and a parser that reading the DAG files does not need.
     if metrics.source == "scrape":
-        from slipway.metrics.envoy import EnvoyMetricsHook
+        from slipway.metrics.sources.scrape import EnvoyMetricsHook
 
         return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s, metrics.unanswered_after_s)
-    from slipway.metrics.prometheus import PrometheusMetricsHook
+    from slipway.metrics.sources.prometheus import PrometheusMetricsHook
 
     return PrometheusMetricsHook(
         metrics_conn_id,

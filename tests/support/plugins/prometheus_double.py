@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slipway.metrics.prometheus import PrometheusMetricsHook
+from slipway.metrics.sources.prometheus import PrometheusMetricsHook
 from slipway_core.metrics.queries import QuerySet
 from tests.support.plugins.http_double import Answer, Asked, metrics_server
 

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway.metrics.sources.scrape import EnvoyMetricsHook
 from slipway_core.metrics.samples import Sample, reading_delta
 from slipway_sandbox.host.ports import free_port
 from slipway_sandbox.services.router import Router, envoy_argv

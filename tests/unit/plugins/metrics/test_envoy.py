@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slipway.metrics.envoy import EnvoyMetricsHook, counters_by_revision
+from slipway.metrics.sources.scrape import EnvoyMetricsHook, counters_by_revision
 from slipway_core.errors import MetricsUnavailableError, UserError
 from slipway_core.metrics.samples import reading_delta
 from tests.support.plugins.http_double import Answer, MetricsServer, metrics_server

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.metrics.prometheus import PrometheusMetricsHook
 from slipway.metrics.prometheus_series import RawSeries, RevisionData
+from slipway.metrics.sources.prometheus import PrometheusMetricsHook
 from slipway_core.errors import MetricsUnavailableError, UserError
 from slipway_core.metrics.queries import QuerySet
 from slipway_core.metrics.samples import Counters, Reading

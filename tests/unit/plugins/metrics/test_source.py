@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from slipway.metrics.envoy import EnvoyMetricsHook
-from slipway.metrics.prometheus import PrometheusMetricsHook
 from slipway.metrics.source import MetricsSource, metrics_source
+from slipway.metrics.sources.prometheus import PrometheusMetricsHook
+from slipway.metrics.sources.scrape import EnvoyMetricsHook
 from slipway_core.spec.release_file import parse_release_spec
 
 _MINIMAL = "model: digits\nsource: {}\n"

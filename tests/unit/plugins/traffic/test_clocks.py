@@ -11,7 +11,7 @@ import pytest
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway.metrics.sources.scrape import EnvoyMetricsHook
 from slipway.release_run import ReleaseRun
 from slipway.traffic import step_cluster
 from slipway.traffic.lease_holder import LeaseHolder

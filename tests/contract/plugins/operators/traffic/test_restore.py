@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway.metrics.sources.scrape import EnvoyMetricsHook
 from slipway.operators.conclude import ConcludeReleaseOperator
 from slipway.operators.restore import RestoreStableOperator
 from slipway.registry.registry import ModelRegistry

@@ -9,7 +9,7 @@ import pytest
 
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway.metrics.sources.scrape import EnvoyMetricsHook
 from slipway.operators.base import ReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway.metrics.sources.scrape import EnvoyMetricsHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator

@@ -1,0 +1,1 @@
+"""What reads the judge's numbers: a module for each source."""
