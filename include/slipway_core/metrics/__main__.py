@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from slipway_core.errors import SpecError
-from slipway_core.metrics.queries import QUERY_SETS, described, release_query_set, release_values
+from slipway_core.metrics.queries import QUERY_SETS, described, release_values
+from slipway_core.metrics.sources.prometheus import DEFAULT_LOOKBACK_S, PrometheusMetrics
 from slipway_core.spec.release_file import load_release_spec
-from slipway_core.spec.rollout.metrics import DEFAULT_LOOKBACK_S
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,13 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    if spec.rollout.metrics.source != "prometheus":
-        print(
-            f"{options.release}: `rollout.metrics.source` is `{spec.rollout.metrics.source}`, which asks no queries"
-        )
+    metrics = spec.rollout.metrics
+    if not isinstance(metrics, PrometheusMetrics):
+        print(f"{options.release}: `rollout.metrics.source` is `{metrics.source}`, which asks no queries")
         return 0
-    filled = release_query_set(spec).filled({**release_values(spec), "revision": options.revision})
-    print(described(filled, spec.rollout.metrics.lookback_s))
+    filled = metrics.query_set().filled({**release_values(spec), "revision": options.revision})
+    print(described(filled, metrics.lookback_s))
     return 0
 
 

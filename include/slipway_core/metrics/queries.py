@@ -196,31 +196,6 @@ QUERY_SETS: Mapping[str, QuerySet] = {
 }
 
 
-def release_query_set(spec: ReleaseSpec) -> QuerySet:
-    """Return the query set that a release file asks for, its replacements laid over it."""
-    metrics = spec.rollout.metrics
-    base = QUERY_SETS[metrics.queries] if metrics.queries else QuerySet("The release file's own.", (), ())
-    given = {kind: value for kind in KINDS if (value := getattr(metrics.overrides, kind)) is not None}
-    changed = replace(base, latency_unit=metrics.latency_unit or base.latency_unit, **given)
-    return replace(changed, sees=_seen(changed, base, {*given}))
-
-
-def _seen(queries: QuerySet, base: QuerySet, given: set[str]) -> Visibility:
-    """Return what a set sees of which some kinds were replaced: of selectors that people wrote nobody can tell."""
-    sees, own = base.sees, {*given} & {"requests", "errors"}
-    if own:
-        sees = replace(sees, http_errors=None, grpc_errors=None, stream_errors=None)
-    if own | ({*given} & {"begun", "active"}) or queries.sees == UNKNOWN:
-        can = bool(queries.begun and queries.active)
-        sees = replace(sees, given_up=can or (None if own else False), hanging=can)
-    return replace(sees, latency=bool(queries.latency)) if "latency" in given or own else sees
-
-
-def release_visibility(spec: ReleaseSpec) -> Visibility:
-    """Return what the metrics source of a release file sees."""
-    return ENVOY_SEES if spec.rollout.metrics.source == "scrape" else release_query_set(spec).sees
-
-
 def release_values(spec: ReleaseSpec) -> dict[str, str]:
     """Return what the placeholders stand for in a release, less the revision."""
     return {

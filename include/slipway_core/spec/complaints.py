@@ -156,7 +156,13 @@ def _located(root: type[BaseModel], location: Path) -> tuple[Path, type[BaseMode
 
 def _chosen_by(model: type[BaseModel]) -> str:
     """Return the key by which a class is chosen among others."""
-    return "kind" if "kind" in model.model_fields else "target"
+    return (
+        model.chosen_by
+        if issubclass(model, ChosenPart)
+        else "kind"
+        if "kind" in model.model_fields
+        else "target"
+    )
 
 
 def _models_in(annotation: Any) -> list[tuple[str, type[BaseModel]]]:

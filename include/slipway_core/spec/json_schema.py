@@ -17,6 +17,7 @@ from pydantic_core import core_schema
 
 from slipway_core.spec.parts import SpecPart
 from slipway_core.spec.release_file import ReleaseSpec
+from slipway_core.spec.rollout.rollout import Rollout
 
 
 def release_file_schema() -> dict[str, Any]:
@@ -25,6 +26,13 @@ def release_file_schema() -> dict[str, Any]:
 
 
 class _DescribedKeys(GenerateJsonSchema):
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Return the schema of a key with its default, also of a part that is made when it is read."""
+        described = super().default_schema(schema)
+        if schema.get("default_factory") is Rollout:
+            described["default"] = Rollout().model_dump(mode="json")
+        return described
+
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Return the schema of one class, with the descriptions of its keys."""
         described = super().model_schema(schema)

@@ -33,7 +33,7 @@ from slipway_core.spec.retention import Retention
 from slipway_core.spec.revalidation import Revalidation
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
 from slipway_core.spec.rollout.approval import Approval
-from slipway_core.spec.rollout.metrics import Metrics, MetricsOverrides
+from slipway_core.spec.rollout.metrics import Metrics
 from slipway_core.spec.rollout.mirror_comparison import MirrorComparison
 from slipway_core.spec.rollout.plan import Exposure, RolloutStep
 from slipway_core.spec.rollout.rollout import Rollout
@@ -59,7 +59,6 @@ __all__ = [
     "Golden",
     "InstanceGroup",
     "Metrics",
-    "MetricsOverrides",
     "MirrorComparison",
     "NotifyRule",
     "OnnxConversion",
@@ -122,7 +121,7 @@ class ReleaseSpec(SpecPart):
     validation: Validation = Field(default_factory=Validation.default)
     benchmark: Benchmark = Benchmark()
     tuning: Tuning = Tuning()
-    rollout: Rollout = Rollout()
+    rollout: Rollout = Field(default_factory=Rollout)
     retention: Retention = Retention()
     revalidation: Revalidation = Revalidation()
     notify: Notify | None = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
-from slipway_core.metrics.queries import release_query_set, release_values
+from slipway_core.kind_registry import KindRegistry
 from slipway_core.metrics.samples import Reading
 from slipway_core.spec.release_file import ReleaseSpec
 
@@ -39,27 +40,43 @@ class StreamCounting(Protocol):
         """
 
 
+class MetricsReader(ABC):
+    """A metrics source that can be read: it is made of a release file and of an Airflow connection."""
+
+    required: ClassVar[tuple[str, ...]] = ("name", "interval_s")
+    name: ClassVar[str]
+    """What `rollout.metrics.source` calls it."""
+    interval_s: float
+    lag_s: float
+
+    @classmethod
+    @abstractmethod
+    def of(cls, spec: ReleaseSpec, metrics_conn_id: str) -> Self:
+        """Return the source of a release, behind the connection, which is looked up.
+
+        :raises UserError: the connection cannot be used.
+        """
+
+    @abstractmethod
+    def read(self, revisions: Iterable[str]) -> Mapping[str, Reading]:
+        """Return one reading of each revision, as `MetricsSource` says."""
+
+
+READERS: KindRegistry[MetricsReader] = KindRegistry(
+    "reader of a metrics source",
+    folder="slipway.metrics.sources",
+    base="slipway.metrics.source:MetricsReader",
+    name_attribute="name",
+    group="slipway.metrics_readers",
+)
+
+
 def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CONN_ID) -> MetricsSource:
     """The source that the release file names, behind the connection.
 
     It looks the connection up, so make it where `BaseHook.get_connection` may be called.
 
     :raises UserError: the connection cannot be used.
+    :raises UnknownKindError: nothing reads this source.
     """
-    metrics = spec.rollout.metrics
-    # Late, both: an HTTP client and a parser that reading the DAG files does not need.
-    if metrics.source == "scrape":
-        from slipway.metrics.sources.scrape import EnvoyMetricsHook
-
-        return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s, metrics.unanswered_after_s)
-    from slipway.metrics.sources.prometheus import PrometheusMetricsHook
-
-    return PrometheusMetricsHook(
-        metrics_conn_id,
-        release_query_set(spec),
-        release_values(spec),
-        lookback_s=metrics.lookback_s,
-        staleness_s=metrics.staleness_s,
-        timeout_s=metrics.timeout_s,
-        unanswered_after_s=metrics.unanswered_after_s,
-    )
+    return READERS.get(spec.rollout.metrics.source).of(spec, metrics_conn_id)

@@ -30,8 +30,8 @@ from slipway_core.errors import (
     ReleaseHeldError,
     SlipwayError,
 )
-from slipway_core.metrics.queries import release_visibility
 from slipway_core.metrics.samples import Window
+from slipway_core.metrics.source_kind import visibility_of
 from slipway_core.read_model.live_fold import Watched
 from slipway_core.record.events import PendingEvent
 from slipway_core.record.kinds import (
@@ -201,7 +201,7 @@ class StepWatch:
 
     def _take_over(self, state: WatchState) -> None:
         self.judge = CanaryJudge.from_json(state.judge)
-        self.judge.not_seen = release_visibility(self._release_run.spec).unseen
+        self.judge.not_seen = visibility_of(self._release_run.spec.rollout.metrics).unseen
         self._name = state.watch
         self.elapsed_s = state.elapsed_s
         self.events = list(state.events)

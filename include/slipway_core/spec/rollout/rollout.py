@@ -69,7 +69,7 @@ class Rollout(Predictor):
     its pods are ended."""
     analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
-    metrics: Metrics = Metrics()
+    metrics: Metrics = Field(default_factory=Metrics.default)
     mirror_comparison: MirrorComparison | None = None
     """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
     approval: Approval = Approval()
@@ -141,7 +141,7 @@ class Rollout(Predictor):
 
     @model_validator(mode="after")
     def _replays_are_told_from_users(self) -> Self:
-        trusted = self.metrics.source == "scrape" or self.golden_replay.metrics_see_users_only
+        trusted = self.metrics.sees_users_only or self.golden_replay.metrics_see_users_only
         if self.on_inconclusive == "golden_replay" and not trusted:
             raise ValueError(
                 "with `on_inconclusive: golden_replay` the queries must leave out requests to the revisions' own URLs, "
@@ -151,12 +151,9 @@ class Rollout(Predictor):
 
     @model_validator(mode="after")
     def _grpc_errors_are_seen(self) -> Self:
-        if self.protocol == "grpc" and self.metrics.is_blind_to_grpc:
-            raise ValueError(
-                f"with `protocol: grpc` the judge would see no errors: `metrics.queries: {self.metrics.queries}` "
-                "counts HTTP statuses, and a gRPC error comes with 200. Use `istio`, `envoy` or `source: scrape`, or "
-                "name selectors that count gRPC statuses under `metrics.overrides.errors`"
-            )
+        blindness = self.metrics.grpc_blindness
+        if self.protocol == "grpc" and blindness is not None:
+            raise ValueError(f"with `protocol: grpc` the judge would see no errors: {blindness}")
         if self.protocol == "grpc" and self.streaming.protocol == "generate_stream":
             raise ValueError(
                 "`streaming.protocol: generate_stream` is HTTP, and with `protocol: grpc` the predictor has no port "

@@ -48,7 +48,7 @@ def streams_obstacle(
     :param metrics_see_users_only: the release file says that the metrics leave out requests to the revisions' URLs.
     """
     if streaming.answers_read_by == "metrics":
-        if metrics.source == "prometheus" and metrics.overrides.errors:
+        if metrics.counts_stream_errors:
             return None
         return (
             "`rollout.streaming.answers_read_by: metrics`, and no query that reads answers",
@@ -61,7 +61,7 @@ def streams_obstacle(
             "deploy the model in Knative mode, where both revisions have one (tag routing); or read answers at the "
             "router, in an access log or a filter, and say so with `rollout.streaming: {answers_read_by: metrics}`",
         )
-    if metrics.source != "scrape" and not metrics_see_users_only:
+    if not (metrics.sees_users_only or metrics_see_users_only):
         return (
             "queries that may count streamed golden requests among users'",
             "see to it that the queries leave out requests to the revisions' own URLs, and say so with "

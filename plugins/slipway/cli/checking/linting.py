@@ -86,10 +86,9 @@ def lint_file(path: Path, model: Path | None = None, golden: Path | None = None)
 
 def _blind_spots(spec: ReleaseSpec) -> Iterator[str]:
     """Say what the metrics source of a release does not see."""
-    from slipway_core.metrics.queries import release_visibility
+    from slipway_core.metrics.source_kind import visibility_of
 
-    metrics, sees = spec.rollout.metrics, release_visibility(spec)
-    source = f"`{metrics.source}`" + (f", `{metrics.queries}`" if metrics.queries else "")
+    source, sees = spec.rollout.metrics.in_words(), visibility_of(spec.rollout.metrics)
     if sees.unseen:
         yield f"the canary's metrics source ({source}) does not see: {', '.join(sees.unseen)}"
     if sees.unsure:

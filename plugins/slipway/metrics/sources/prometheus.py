@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import aiohttp
 from airflow.sdk import BaseHook
@@ -19,13 +19,17 @@ from slipway.metrics.prometheus_series import (
     parse_series,
     shared_series,
 )
+from slipway.metrics.source import READERS, MetricsReader
 from slipway_core.errors import MetricsUnavailableError
-from slipway_core.metrics.queries import QuerySet
+from slipway_core.metrics.queries import QuerySet, release_values
 from slipway_core.metrics.samples import Reading
+from slipway_core.metrics.sources.prometheus import PrometheusMetrics
+from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 
 
-class PrometheusMetricsHook(BaseHook):
+@READERS.register
+class PrometheusMetricsHook(MetricsReader, BaseHook):
     """Counts of requests, errors and latencies by revision, asked of Prometheus's HTTP API.
 
     Each query is a raw selector with a range: the answer holds the samples as they were scraped, with their own
@@ -44,6 +48,7 @@ class PrometheusMetricsHook(BaseHook):
     :raises UserError: the connection cannot be used.
     """
 
+    name: ClassVar[str] = "prometheus"
     conn_name_attr = "metrics_conn_id"
     default_conn_name = DEFAULT_METRICS_CONN_ID
     interval_s = 5.0
@@ -73,6 +78,21 @@ class PrometheusMetricsHook(BaseHook):
         base = self._access.hosts[0] + str(self._access.extra.get("path") or "").rstrip("/")
         self._url = f"{base}/api/v1/query"
         self.source = f"the Prometheus {base}"
+
+    @classmethod
+    def of(cls, spec: ReleaseSpec, metrics_conn_id: str) -> Self:
+        """Return the source that a release file asks for, behind the connection."""
+        metrics = spec.rollout.metrics
+        assert isinstance(metrics, PrometheusMetrics)  # noqa: S101  the source of that name
+        return cls(
+            metrics_conn_id,
+            metrics.query_set(),
+            release_values(spec),
+            lookback_s=metrics.lookback_s,
+            staleness_s=metrics.staleness_s,
+            timeout_s=metrics.timeout_s,
+            unanswered_after_s=metrics.unanswered_after_s,
+        )
 
     def read(self, revisions: Iterable[str]) -> dict[str, Reading]:
         """One reading of the counters of each revision, all as they stood at the same moment.

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping
+from typing import ClassVar, Self
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -17,11 +18,13 @@ from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics import active_requests, streams_seen
 from slipway.metrics.active_requests import open_requests_of
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
+from slipway.metrics.source import READERS, MetricsReader
 from slipway_core.errors import MetricsUnavailableError
 from slipway_core.metrics.histograms import added
 from slipway_core.metrics.request_flow import RequestFlow
 from slipway_core.metrics.samples import Counters, Reading, SeriesReading
 from slipway_core.rollout.pods.drain import OpenRequests
+from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.rollout.metrics import DEFAULT_UNANSWERED_AFTER_S
 
 _PATH = "/stats/prometheus"
@@ -50,7 +53,8 @@ _EPOCH_S = time.time() - time.monotonic()
 _NO_FAULT_STATUS = frozenset({"0", "1"})
 
 
-class EnvoyMetricsHook(BaseHook):
+@READERS.register
+class EnvoyMetricsHook(MetricsReader, BaseHook):
     """Counts of requests, errors and latencies by revision, scraped from the admin endpoints of Envoy routers.
 
     Envoy counts each revision as two clusters, ``REVISION|http`` and ``REVISION|grpc``. An HTTP answer of 400
@@ -73,6 +77,7 @@ class EnvoyMetricsHook(BaseHook):
     :raises UserError: the connection cannot be used.
     """
 
+    name: ClassVar[str] = "scrape"
     conn_name_attr = "metrics_conn_id"
     default_conn_name = DEFAULT_METRICS_CONN_ID
     interval_s = 1.0
@@ -96,6 +101,12 @@ class EnvoyMetricsHook(BaseHook):
             raise self._access.unusable("it names no endpoint", "host and port, or extra `endpoints`")
         path = str(self._access.extra.get("path") or _PATH)
         self.endpoints = [base if urlsplit(base).path else base + path for base in bases]
+
+    @classmethod
+    def of(cls, spec: ReleaseSpec, metrics_conn_id: str) -> Self:
+        """Return the source that a release file asks for, behind the connection."""
+        metrics = spec.rollout.metrics
+        return cls(metrics_conn_id, metrics.timeout_s, metrics.unanswered_after_s)
 
     def read(self, revisions: Iterable[str]) -> dict[str, Reading]:
         """One reading of the counters of each revision, all of the same moment.

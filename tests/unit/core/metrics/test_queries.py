@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway_core.metrics.__main__ import main
-from slipway_core.metrics.queries import KINDS, QUERY_SETS, release_query_set
+from slipway_core.metrics.queries import KINDS, QUERY_SETS
+from slipway_core.metrics.sources.prometheus import PrometheusMetrics
 from slipway_core.selectors import PLACEHOLDERS, check_selector, fill, matchers_of
-from slipway_core.spec.release_file import Metrics, parse_release_spec
+from slipway_core.spec.release_file import parse_release_spec
 
 VALUES = {
     "inference_service": "digits",
@@ -41,7 +42,7 @@ def test_every_set_is_about_the_revision(name: str) -> None:
 
 def test_a_release_file_can_name_every_set() -> None:
     """The release file's list of sets is the list of sets."""
-    literal, _ = get_args(Metrics.model_fields["queries"].annotation)
+    literal, _ = get_args(PrometheusMetrics.model_fields["queries"].annotation)
     assert set(get_args(literal)) == set(QUERY_SETS)
 
 
@@ -147,7 +148,7 @@ def test_a_release_file_replaces_single_kinds() -> None:
         "{requests: 'calls_total{rev=\"{revision}\"}', watched: []}}}\n",
         "digits.yaml",
     )
-    queries = release_query_set(spec)
+    queries = spec.rollout.metrics.query_set()
     assert queries.requests == ('calls_total{rev="{revision}"}',)
     assert queries.watched == ()
     assert queries.errors == QUERY_SETS["knative_otel"].errors

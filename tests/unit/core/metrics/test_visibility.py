@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway_core.metrics.queries import QUERY_SETS, release_visibility
+from slipway_core.metrics.queries import QUERY_SETS
+from slipway_core.metrics.source_kind import visibility_of
 from slipway_core.metrics.visibility import ENVOY_SEES, WORDS, Visibility
 from slipway_core.spec.release_file import parse_release_spec
 
@@ -48,9 +49,8 @@ def test_what_is_declared_agrees_with_what_is_asked(name: str) -> None:
 
 def sees(metrics: str) -> Visibility:
     """What the source of a release file sees."""
-    return release_visibility(
-        parse_release_spec(f"model: digits\nsource: {{}}\nrollout: {{metrics: {metrics}}}\n", "digits.yaml")
-    )
+    text = f"model: digits\nsource: {{}}\nrollout: {{metrics: {metrics}}}\n"
+    return visibility_of(parse_release_spec(text, "digits.yaml").rollout.metrics)
 
 
 def test_a_release_file_sees_what_its_set_sees() -> None:

@@ -37,9 +37,9 @@ _OWN = "requests: 'a{r=\"{revision}\"}', errors: 'b{r=\"{revision}\"}'"
 @pytest.mark.parametrize(
     ("metrics", "what"),
     [
-        ("{queries: istio}", "`queries` needs `source: prometheus`"),
-        (f"{{overrides: {{{_OWN}}}}}", "`overrides` needs `source: prometheus`"),
-        ("{lookback_s: 90}", "`lookback_s` needs `source: prometheus`"),
+        ("{queries: istio}", "unknown key `rollout.metrics.queries`"),
+        (f"{{overrides: {{{_OWN}}}}}", "unknown key `rollout.metrics.overrides`"),
+        ("{lookback_s: 90}", "unknown key `rollout.metrics.lookback_s`"),
         ("{source: prometheus}", "needs `queries`, or `overrides`"),
         ("{source: prometheus, queries: istio, overrides: {requests: []}}", "must be asked for"),
         ("{source: prometheus, queries: linkerd}", "one of knative, knative_otel, istio"),

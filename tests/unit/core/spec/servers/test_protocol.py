@@ -6,8 +6,8 @@ import pytest
 
 from slipway_core.errors import SpecError
 from slipway_core.metrics.queries import QUERY_SETS
+from slipway_core.metrics.sources.prometheus import BLIND_TO_GRPC
 from slipway_core.spec.release_file import parse_release_spec
-from slipway_core.spec.rollout.metrics import BLIND_TO_GRPC
 
 GRPC = "model: yolo\nsource: {format: onnx}\nrollout: {protocol: grpc, METRICS}\n"
 

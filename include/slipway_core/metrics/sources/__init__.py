@@ -1,0 +1,1 @@
+"""Where the judge's numbers come from: a module for each source."""
