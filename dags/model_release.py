@@ -62,7 +62,7 @@ from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperato
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
 from slipway.workflows import MODEL_RELEASE
-from slipway_core.spec.conversion.target import LONGEST_CONVERSION_S
+from slipway_core.spec.conversion.conversion import LONGEST_CONVERSION_S
 from slipway_core.spec.pods.settings import LONGEST_STARTUP_S
 from slipway_core.spec.smoke_test import LONGEST_SMOKE_TEST_S
 

@@ -20,7 +20,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
 
 from slipway.pools import STAGING_POOL
-from slipway_core.spec.conversion.target import LONGEST_CONVERSION_S
+from slipway_core.spec.conversion.conversion import LONGEST_CONVERSION_S
 from slipway_core.spec.pods.settings import LONGEST_STARTUP_S
 from slipway_core.spec.release_file import Serving
 from slipway_core.spec.run_overrides import ROLLBACK_PARAMETERS

@@ -13,7 +13,7 @@ from typing import Any
 from slipway_core.bucket_layout import is_source_file
 from slipway_core.intake import ReadyFile
 from slipway_core.publishing.manifest import GOLDEN_FILE, FileEntry, Provenance
-from slipway_core.spec.conversion.target import OPTIONAL
+from slipway_core.spec.conversion.conversion import OPTIONAL
 from slipway_core.spec.pods.settings import PodSettings
 from slipway_core.spec.release_file import ReleaseSpec
 

@@ -19,8 +19,6 @@ from slipway_core.errors import SpecError
 from slipway_core.identifiers import list_models, parse_version, release_file, validate_model_name
 from slipway_core.spec.benchmark import Benchmark, ServiceLevel, TextGeneration
 from slipway_core.spec.conversion.conversion import Conversion, variant_of
-from slipway_core.spec.conversion.networks import OnnxConversion
-from slipway_core.spec.conversion.repositories import EnsembleConversion, PythonConversion
 from slipway_core.spec.conversion.source import Source
 from slipway_core.spec.golden import Golden
 from slipway_core.spec.notify import Notify, NotifyRule
@@ -54,16 +52,13 @@ __all__ = [
     "Conversion",
     "DynamicBatching",
     "Encryption",
-    "EnsembleConversion",
     "Exposure",
     "Golden",
     "InstanceGroup",
     "Metrics",
     "MirrorComparison",
     "NotifyRule",
-    "OnnxConversion",
     "Publishing",
-    "PythonConversion",
     "Registry",
     "ReleaseSpec",
     "Resources",
@@ -113,7 +108,7 @@ class ReleaseSpec(SpecPart):
     """
     source: Source
     golden: Golden = Golden()
-    conversion: Conversion = OnnxConversion()
+    conversion: Conversion = Field(default_factory=Conversion.default)
     serving: Serving = Serving()
     publish: Publishing = Publishing()
     smoke_test: SmokeTest | None = SmokeTest()

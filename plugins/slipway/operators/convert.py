@@ -31,7 +31,7 @@ from slipway_core.publishing.variants import (
     choose,
     variant_names,
 )
-from slipway_core.spec.conversion.target import Places
+from slipway_core.spec.conversion.conversion import Places
 from slipway_core.triton_config.build import max_batch_size_of
 from slipway_core.triton_config.ragged import batch_tensors_arguments
 from slipway_rules.pod_files import RESULT_FILE

@@ -53,6 +53,7 @@ def test_evidence_of_another_form_is_a_user_error(read: Any, junk: Any) -> None:
     [
         [],
         {"numbers": {"accuracy": []}},
+        {"kind": "classification", "numbers": {"accuracy": []}},
         {"confusion": {"classes": [0, 1], "counts": [[1]]}},
         {"signature": {"inputs": [True]}},
         {"expectations": 7},

@@ -124,8 +124,22 @@ def _sizes(report: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[_Size]
 
 
 def _figures(report: Mapping[str, Any]) -> tuple[PageFigure, ...]:
+    """Return the figures of the report's kind; of one that is not installed here, all that its scores leave out."""
     kind = known_kind(str(report.get("kind", "")))
-    return () if kind is None else kind.page_figures
+    if kind is not None:
+        return kind.page_figures
+    numbers = report.get("numbers") or {}
+    known = {"rows", "agreement", "not_finite_rows", "unanswered_rows", *(report.get("captions") or {})}
+    return tuple(
+        PageFigure(name, name, name, f"{name}_max", "at most")
+        if f"{name}_max" in numbers
+        else PageFigure(name, name, name, f"{name}_min", "at least")
+        for name, value in numbers.items()
+        if value is not None
+        and not isinstance(value, str)
+        and not name.endswith(("_min", "_max"))
+        and name not in known
+    )
 
 
 def _caption(figure: PageFigure, numbers: Mapping[str, Any]) -> str:

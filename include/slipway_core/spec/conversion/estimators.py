@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from slipway_core.spec.conversion.target import MeasuredSettings, Uri
+from slipway_core.spec.conversion.conversion import MeasuredSettings, Uri
 from slipway_core.spec.parts import Text
 
 Library = Literal["sklearn", "xgboost", "lightgbm"]
@@ -30,34 +30,3 @@ class EstimatorSettings(MeasuredSettings):
         """Return the library, the input's name, and whether the source is trusted."""
         given = ["--library", self.library, "--precision", self.precision, "--input", self.input]
         return [*given, *(["--trusted"] if self.trusted else [])]
-
-
-class SklearnConversion(EstimatorSettings):
-    """A scikit-learn estimator or pipeline, to ONNX."""
-
-    source_formats: ClassVar[tuple[str, ...]] = ("sklearn",)
-    library: ClassVar[Library] = "sklearn"
-    target: Literal["sklearn"] = "sklearn"
-    trusted_types: tuple[Text, ...] = ()
-    """Types in a .skops file that skops does not trust by itself, such as sklearn.tree._tree.Tree in forests."""
-
-    def target_arguments(self, uri: Uri) -> list[str]:
-        """Return what all estimators have, and the types that are trusted."""
-        types = (argument for name in self.trusted_types for argument in ("--trusted-type", name))
-        return [*super().target_arguments(uri), *types]
-
-
-class XgboostConversion(EstimatorSettings):
-    """An XGBoost model, to ONNX."""
-
-    source_formats: ClassVar[tuple[str, ...]] = ("xgboost",)
-    library: ClassVar[Library] = "xgboost"
-    target: Literal["xgboost"] = "xgboost"
-
-
-class LightgbmConversion(EstimatorSettings):
-    """A LightGBM model, to ONNX."""
-
-    source_formats: ClassVar[tuple[str, ...]] = ("lightgbm",)
-    library: ClassVar[Library] = "lightgbm"
-    target: Literal["lightgbm"] = "lightgbm"

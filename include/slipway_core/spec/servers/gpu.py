@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from slipway_core.spec.conversion.conversion import Conversion
-from slipway_core.spec.conversion.tensorrt import EngineSettings, TensorRtLlmConversion
 from slipway_core.spec.pods.placement import PLACEMENT_KEYS, Placement
 from slipway_core.spec.pods.resources import Resources
 from slipway_core.spec.servers.predictor import Predictor
 from slipway_core.spec.serving.serving import Serving
 from slipway_core.spec.smoke_test import SmokeTest
 
-# The CUDA context and TensorRT's libraries alone take more than the 2Gi of a server on CPUs.
-_MEMORY, _LANGUAGE_MODEL_MEMORY = "8Gi", "32Gi"
 _ENGINE_PLATFORMS = ("tensorrt_plan", "tensorrt_llm")
-# The image of the smoke test on the base that has TensorRT-LLM's backend.
-LANGUAGE_MODEL_SMOKE_IMAGE = "slipway/smoke-test:0.1.0-tensorrt-llm"
 
 
 def needs_gpu(conversion: Conversion, serving: Serving) -> bool:
     """Tell whether the release file says that the model's server has a GPU; a config.pbtxt of training is not read."""
     tuned = serving.optimization
     return (
-        isinstance(conversion, EngineSettings)
+        conversion.needs_gpu
         or serving.platform in _ENGINE_PLATFORMS
         or serving.hardware is not None
         or any(group.kind == "gpu" for group in serving.instances or ())
@@ -39,9 +34,9 @@ def resources_served(predictor: Predictor, conversion: Conversion, serving: Serv
     if not needs_gpu(conversion, serving):
         return predictor.resources
     asked = predictor.resources
-    if not isinstance(conversion, EngineSettings):
-        return asked.unless_said(gpu=max(1, asked.gpu), memory=_MEMORY)
-    memory = _LANGUAGE_MODEL_MEMORY if isinstance(conversion, TensorRtLlmConversion) else _MEMORY
+    memory = conversion.memory_served
+    if not conversion.needs_gpu:
+        return asked.unless_said(gpu=max(1, asked.gpu), memory=memory)
     built = conversion.resources
     found = asked.unless_said(
         gpu=max(asked.gpu, conversion.gpus), gpu_resource=built.gpu_resource, memory=memory
@@ -65,16 +60,16 @@ def where_it_is_tried(
     if not needs_gpu(conversion, serving):
         return test
     near: Placement
-    if isinstance(conversion, EngineSettings):
+    if conversion.needs_gpu:
         near, like = conversion, dict(conversion.resources)
         kept = ("startup_timeout_s", "shm_size", *PLACEMENT_KEYS)
     else:
         near, like = predictor, {**dict(predictor.resources), "gpu": 1}
         kept = ("node_selector", "tolerations", "affinity", "runtime_class")
     wanted: dict[str, object] = {name: getattr(near, name) for name in kept}
-    if isinstance(conversion, TensorRtLlmConversion):
+    if conversion.smoke_test_image is not None:
         # All of the version is downloaded into the pod's scratch volume.
-        wanted |= {"image": LANGUAGE_MODEL_SMOKE_IMAGE}
+        wanted |= {"image": conversion.smoke_test_image}
         if test.resources.ephemeral_storage is None:
             wanted |= {"scratch_size": conversion.disk_limit}
     unsaid = {name: value for name, value in wanted.items() if name not in test.model_fields_set}

@@ -19,8 +19,6 @@ from slipway_core.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from slipway_core.triton_config.warmup import needs_golden
 from slipway_rules.version_manifest import CONFIG_FILE
 
-# What the converters make of ONNX, by their target.
-_MADE = {"onnx": "model.onnx", "tensorrt": "model.plan"}
 _ANY_VERSION = 1
 
 
@@ -55,14 +53,16 @@ def lint_config(
         require_named(base)
         require_no_sequences({spec.model: as_released(base, spec.serving)})
     beside = "" if base is None else f"{path} and "
-    target = str(spec.conversion.target)
-    if stated is None or target not in _MADE:
+    made = spec.conversion.made_of_onnx
+    if stated is None or made is None:
         if base is None:
             return LintedConfig()
         require_consistent({"name": spec.model, **base})
         return LintedConfig(f"{path} fits itself; the converter holds it against the model")
     require_servable(model)
-    signature, overridable = converted_signature(model, stated, target)
+    signature, overridable = converted_signature(
+        model, stated, widens_single_numbers=spec.conversion.widens_single_numbers
+    )
     if signature is None:
         if base is not None:
             require_consistent({"name": spec.model, **base})
@@ -76,7 +76,7 @@ def lint_config(
         _ANY_VERSION,
         base=base,
         golden=golden or {},
-        files=(_MADE[target],),
+        files=(made,),
         overridable=overridable,
     )
     return LintedConfig(f"{beside}the release file's `serving` fit the model", config)

@@ -59,16 +59,18 @@ def _require_portable_locales(path: Path, model: Any) -> None:
 
 
 def converted_signature(
-    path: Path, signature: ModelSignature, target: str
+    path: Path, signature: ModelSignature, *, widens_single_numbers: bool
 ) -> tuple[ModelSignature | None, tuple[TensorSpec, ...]]:
     """Return what the converted model takes and answers, and its initializers that a request may replace.
 
     The signature is None where the file does not state how many dimensions an output has.
 
     :param signature: as the file states it.
+    :param widens_single_numbers: a tensor without any size is served with the size [1].
     """
     import onnx
 
+    scalar = (1,) if widens_single_numbers else ()
     model = onnx.load(path, load_external_data=False)
     if path.stat().st_size <= _INFERENCE_LIMIT_BYTES:
         model = _inferred(model)
@@ -80,10 +82,10 @@ def converted_signature(
     own = [one for one in model.graph.input if one.name in weights] if model.ir_version >= 4 else []
     return (
         ModelSignature(
-            inputs=tuple(_spec(one, stated[one.name], target) for one in signature.inputs),
-            outputs=tuple(_spec(one, stated[one.name], target) for one in signature.outputs),
+            inputs=tuple(_spec(one, stated[one.name], scalar) for one in signature.inputs),
+            outputs=tuple(_spec(one, stated[one.name], scalar) for one in signature.outputs),
         ),
-        tuple(_spec(None, one, target) for one in own),
+        tuple(_spec(None, one, scalar) for one in own),
     )
 
 
@@ -96,8 +98,8 @@ def _inferred(model: Any) -> Any:
         return model
 
 
-def _spec(read: TensorSpec | None, value: Any, target: str) -> TensorSpec:
-    """Return a tensor with its sizes as they are served; the converter to ONNX serves a single number as [1]."""
+def _spec(read: TensorSpec | None, value: Any, scalar: tuple[int, ...]) -> TensorSpec:
+    """Return a tensor with its sizes as they are served; one without any has those of `scalar`."""
     from onnx import TensorProto
 
     tensor = value.type.tensor_type
@@ -109,7 +111,7 @@ def _spec(read: TensorSpec | None, value: Any, target: str) -> TensorSpec:
         named = {"FLOAT": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "DOUBLE": "FP64", "STRING": "BYTES"}
         kind = TensorProto.DataType.Name(tensor.elem_type)
         read = TensorSpec.model_validate({"name": value.name, "datatype": named.get(kind, kind), "shape": ()})
-    return read.model_copy(update={"shape": sizes or ((1,) if target == "onnx" else ())})
+    return read.model_copy(update={"shape": sizes or scalar})
 
 
 def _require_data(path: Path, model: Any) -> None:

@@ -83,7 +83,7 @@ def test_an_unknown_target_lists_the_supported_ones() -> None:
     error = refusal(MINIMAL + "conversion: {target: tflite}\n")
     assert (
         error.expected
-        == "one of onnx, sklearn, xgboost, lightgbm, pytorch, python, ensemble, tensorrt, tensorrt_llm"
+        == "one of ensemble, lightgbm, onnx, python, pytorch, sklearn, tensorrt, tensorrt_llm, xgboost"
     )
     assert error.found == '`"tflite"`'
 

@@ -24,6 +24,19 @@ def test_the_page_says_why_nothing_was_compared() -> None:
     assert "no stable version to compare with" not in text
 
 
+def test_a_kind_that_is_not_installed_here_is_shown_by_its_own_names() -> None:
+    """Another package's kind, whose report outlives the package: no figure and no example is left out."""
+    report = {
+        **VALIDATION,
+        "kind": "sign",
+        "numbers": {"rows": 9, "right": 0.5, "right_min": 0.9, "lag": 3.25, "lag_max": 2},
+        "worst": [{"row": 4, "answer": "wrong-side"}],
+    }
+    text = " ".join(parse_page(render_report_html(report)).text)
+    for words in ("right", "at least 0.9", "lag", "at most 2", "Answer", "wrong-side"):
+        assert words in text
+
+
 def test_the_page_tells_what_matters() -> None:
     """Outcome, both versions, the numbers, each expectation and the examples are on the page."""
     text = " ".join(parse_page(render_report_html(VALIDATION)).text)

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from slipway_core.spec.conversion.estimators import (
-    LightgbmConversion,
-    SklearnConversion,
-    XgboostConversion,
-)
-from slipway_core.spec.conversion.networks import OnnxConversion, PytorchConversion
-from slipway_core.spec.conversion.repositories import EnsembleConversion
-from slipway_core.spec.conversion.target import Places, TargetSettings, tool_memory_mib
-from slipway_core.spec.conversion.tensorrt import TensorRtLlmConversion
+from slipway_core.spec.conversion.conversion import Conversion, Places, tool_memory_mib
+from slipway_core.spec.conversion.targets.ensemble import EnsembleConversion
+from slipway_core.spec.conversion.targets.lightgbm import LightgbmConversion
+from slipway_core.spec.conversion.targets.onnx import OnnxConversion
+from slipway_core.spec.conversion.targets.pytorch import PytorchConversion
+from slipway_core.spec.conversion.targets.sklearn import SklearnConversion
+from slipway_core.spec.conversion.targets.tensorrt_llm import TensorRtLlmConversion
+from slipway_core.spec.conversion.targets.xgboost import XgboostConversion
 
 COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
 STATIC = {
@@ -133,9 +132,7 @@ HUB = {"name": "a/b", "revision": "0" * 40}
         ),
     ],
 )
-def test_a_target_says_the_whole_command(
-    conversion: TargetSettings, before: list[str], after: list[str]
-) -> None:
+def test_a_target_says_the_whole_command(conversion: Conversion, before: list[str], after: list[str]) -> None:
     """Program, addresses, the version's identity where a repository is laid out, the options, and the time limit."""
     command = conversion.command(PLACES)
     assert command[: len(before)] == before

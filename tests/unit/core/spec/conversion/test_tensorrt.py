@@ -11,11 +11,9 @@ from pydantic import ValidationError
 
 import convert_tensorrt
 import convert_tensorrt_llm
-from slipway_core.spec.conversion.tensorrt import (
-    EngineSettings,
-    TensorRtConversion,
-    TensorRtLlmConversion,
-)
+from slipway_core.spec.conversion.engines import EngineSettings
+from slipway_core.spec.conversion.targets.tensorrt import TensorRtConversion
+from slipway_core.spec.conversion.targets.tensorrt_llm import TensorRtLlmConversion
 from slipway_pod.conversion import calibration
 
 _PLACES = ["--source", "s3://bkt/m.onnx", "--golden", "s3://bkt/g.npz", "--destination", "s3://bkt/work"]

@@ -1,4 +1,4 @@
-"""Models that Triton serves as they are: checked, and passed through."""
+"""`target: python`: a model of Triton's Python backend, served as it is."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from slipway_core.spec.conversion.target import TargetSettings, Uri
+from slipway_core.spec.conversion.conversion import Conversion, Uri, conversion_target
 
 
-class PythonConversion(TargetSettings):
+@conversion_target
+class PythonConversion(Conversion):
     """A model of Triton's Python backend: checked and passed through as it is."""
 
     source_formats: ClassVar[tuple[str, ...]] = ("python",)
@@ -31,19 +32,3 @@ class PythonConversion(TargetSettings):
             str(self.max_size_mib),
             *(["--try-import"] if self.try_import else []),
         ]
-
-
-class EnsembleConversion(TargetSettings):
-    """An ensemble and its members: checked as one unit and passed through."""
-
-    source_formats: ClassVar[tuple[str, ...]] = ("repository",)
-    lays_out_repository: ClassVar[bool] = True
-    program: ClassVar[str] = "convert_ensemble.py"
-    default_image: ClassVar[str] = "ensemble"
-    target: Literal["ensemble"] = "ensemble"
-    max_size_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
-    """All files of all members together."""
-
-    def converter_arguments(self, uri: Uri) -> list[str]:
-        """Return the size limit."""
-        return ["--max-size-mib", str(self.max_size_mib)]

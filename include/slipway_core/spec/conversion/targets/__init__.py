@@ -1,0 +1,1 @@
+"""The targets of a conversion: a module for each."""
