@@ -63,7 +63,12 @@ ONLY_TASKS_NEED = {
     "prometheus_client",
     "ruamel",
     "scipy",
+    "slipway.metrics.sources.scrape",
+    "slipway.notifiers.channels.apprise",
     "slipway.pods.execution",
+    "slipway_core.gates.validation.kinds.classification",
+    "slipway_core.metrics.sources.scrape",
+    "slipway_core.spec.conversion.targets.onnx",
     "tritonclient.grpc",
     "tritonclient.http",
 }

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, ClassVar, Self, cast
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticKnownError, SchemaValidator, core_schema
 
@@ -67,9 +66,11 @@ class ChosenPart(SpecPart):
             tags = ", ".join(map(repr, cls.registry.names()))
             told = {"discriminator": repr(cls.chosen_by), "tag": str(name), "expected_tags": tags}
             raise PydanticKnownError("union_tag_invalid", told) from None
-        reader = _reader_of(kind)
-        # Strict JSON mode takes lists as tuples, which strict Python mode does not.
-        return reader.validate_json(json.dumps(value)) if is_json else reader.validate_python(value)
+        try:
+            return _validated(kind.__pydantic_validator__, value, is_json=is_json)
+        except ValidationError:
+            # Once more, for errors that say where they are.
+            return _validated(_locating(kind), value, is_json=is_json)
 
     @classmethod
     def _json_schema(cls, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -79,9 +80,13 @@ class ChosenPart(SpecPart):
         return {"oneOf": kinds, "default": default}
 
 
-@cache
-def _reader_of(kind: type[SpecPart]) -> SchemaValidator:
-    """Return what reads one kind; it puts the kind's name into the place of each error, as pydantic's unions do."""
+def _validated(validator: Any, value: Any, *, is_json: bool) -> Any:
+    """Return the part: strict JSON mode takes lists as tuples, which strict Python mode does not."""
+    return validator.validate_json(json.dumps(value)) if is_json else validator.validate_python(value)
+
+
+def _locating(kind: type[SpecPart]) -> SchemaValidator:
+    """Return what reads one kind, and puts the kind's name into the place of each error, as pydantic's unions do."""
     name = str(kind.model_fields[cast(type[ChosenPart], kind).chosen_by].default)
     choice = core_schema.tagged_union_schema({name: _schema_of(kind)}, discriminator=lambda _: name)
     return SchemaValidator(choice)

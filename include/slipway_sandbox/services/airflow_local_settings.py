@@ -49,6 +49,9 @@ PACKAGES_IN_TASKS = ("slipway.operators", "slipway.triggers")
 # What almost every task reads. Their validators are only built at their first use, which would be once in each task.
 READ_IN_TASKS = {
     "slipway_core.spec.release_file": "ReleaseSpec",
+    "slipway_core.gates.validation.kinds.classification": "ClassificationValidation",
+    "slipway_core.metrics.sources.scrape": "ScrapedMetrics",
+    "slipway_core.spec.conversion.targets.onnx": "OnnxConversion",
     "slipway.release_run": "ReleaseRun",
 }
 
