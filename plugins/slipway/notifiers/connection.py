@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slipway.hooks.connection_fields import extra_of
+from airflow_provider_triton.connection_fields import extra_of
 from slipway.notifiers.channel import CHANNELS, Channel
 from slipway.notifiers.receiver import NeverDeliveredError
 from slipway_core.errors import InputMissingError
