@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_triton.errors import TritonError
-from slipway.hooks.triton import slipway_error
+from slipway.triton_errors import slipway_error
 from slipway_core.errors import (
     GateInconclusiveError,
     GateRefusedError,

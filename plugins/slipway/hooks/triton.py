@@ -1,9 +1,8 @@
-"""Triton servers as Slipway asks them: through the Airflow provider, whose errors become Slipway's here alone."""
+"""Triton servers as Slipway asks them: through the Airflow provider, and with Slipway's errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -14,31 +13,14 @@ from airflow_provider_triton.client.caller import TritonCaller as ProviderCaller
 from airflow_provider_triton.client.calls import Call
 from airflow_provider_triton.client.settings import TritonSettings
 from airflow_provider_triton.client.tensors import Arrays
-from airflow_provider_triton.errors import TritonError
 from airflow_provider_triton.hooks.triton import TritonHook as ProviderHook
-from slipway_core.errors import ModelInvalidError, SlipwayError
+from slipway.triton_errors import slipway_errors
+from slipway_core.errors import ModelInvalidError
 from slipway_core.tensors import ModelSignature, signature_from_metadata
 
 T = TypeVar("T")
 
 STAGING_CONN_ID = "triton_staging"
-
-
-def slipway_error(error: TritonError) -> SlipwayError:
-    """Return an error of the provider as Slipway's of the same name, in the same words."""
-    return SlipwayError.from_dict(error.to_dict())
-
-
-@contextmanager
-def slipway_errors() -> Iterator[None]:
-    """Raise what the provider raises as Slipway's error.
-
-    :raises SlipwayError: the one of the same name; its cause is the provider's.
-    """
-    try:
-        yield
-    except TritonError as error:
-        raise slipway_error(error) from error
 
 
 class TritonHook(ProviderHook):

@@ -14,10 +14,11 @@ from airflow_provider_triton.operators.base import LINKS
 from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.hooks.triton import STAGING_CONN_ID, TritonHook, slipway_errors
+from slipway.hooks.triton import STAGING_CONN_ID, TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
+from slipway.triton_errors import slipway_errors
 from slipway_core.admitted import otherwise
 from slipway_core.bucket_layout import Role, staged_key, staged_model, staged_name
 from slipway_core.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError

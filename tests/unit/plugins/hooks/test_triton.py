@@ -12,7 +12,8 @@ import pytest
 from airflow_provider_triton import errors
 from airflow_provider_triton.client import calls
 from airflow_provider_triton.hooks.triton import TritonHook as ProviderHook
-from slipway.hooks.triton import TritonCaller, TritonHook, slipway_error
+from slipway.hooks.triton import TritonCaller, TritonHook
+from slipway.triton_errors import slipway_error
 from slipway_core.errors import (
     GateRefusedError,
     ServerUnavailableError,
