@@ -15,7 +15,7 @@ from slipway_sandbox.host.settings import PROJECT_ROOT
 from slipway_sandbox.services.triton import TritonServer
 from tests.support.triton_provider.alone import run_alone
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 TOKEN = "token-that-nobody-may-see"
 

@@ -17,7 +17,7 @@ from tests.support.serving.models import table_model, write_repository
 from tests.support.triton_provider.alone import PROVIDER, run_alone
 from tests.support.triton_provider.servers import running_triton, typed_connection
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ _BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_
 # What is of this repository in the tests' own environment.
 _OURS = ("slipway", "airflow_provider_triton", "__editable__")
 _PROGRAMS = Path(__file__).parent
+# Each task is a process that imports Airflow: a minute on a busy machine.
+_PROGRAM_LIMIT_S = 900
 
 
 def built_wheel(folder: Path) -> Path:
@@ -100,7 +102,9 @@ def run_alone(
     shutil.copyfile(_PROGRAMS / program, home / program)
     if PYTHON_VARIABLE in os.environ:
         migrate = [python, "-m", "airflow", "db", "migrate"]
-        subprocess.run(migrate, cwd=home, env=settings, capture_output=True, timeout=300, check=True)
+        subprocess.run(
+            migrate, cwd=home, env=settings, capture_output=True, timeout=_PROGRAM_LIMIT_S, check=True
+        )
     else:
         shutil.copyfile(database_template(PROJECT_ROOT / ".sandbox"), home / "airflow.db")
     done = subprocess.run(
@@ -109,7 +113,7 @@ def run_alone(
         env=settings,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=_PROGRAM_LIMIT_S,
         check=False,
     )
     written = done.stdout + done.stderr
