@@ -57,6 +57,22 @@ def environment(
     shutil.rmtree(clone / "build", ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def triton_provider(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the provider that the extra `airflow` names, installed from its sources."""
+    folder = tmp_path_factory.mktemp("triton_provider")
+    source = clone / "plugins" / "airflow_provider_triton"
+    done = subprocess.run(
+        [UV, *INSTALL, sys.executable, "--target", folder, str(source)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 def called(environment: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Call the installed command from a folder that has nothing to do with the project."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SLIPWAY"))}
@@ -89,9 +105,12 @@ def test_a_release_file_is_checked_and_a_model_begun(environment: Path, tmp_path
 
 
 def test_a_project_with_a_package_include_of_its_own_works_beside_it(
-    environment: Path, tmp_path: Path
+    environment: Path, triton_provider: Path, tmp_path: Path
 ) -> None:
-    """Astronomer's projects have an `include/`: neither it nor Slipway's packages hide the other."""
+    """Astronomer's projects have an `include/`: neither it nor Slipway's packages hide the other.
+
+    Operators need the Triton provider beside Slipway; the command does not.
+    """
     package = tmp_path / "project" / "include"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -109,7 +128,7 @@ def test_a_project_with_a_package_include_of_its_own_works_beside_it(
         cwd=tmp_path,
         env={
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": path,
+            "PYTHONPATH": os.pathsep.join([path, str(triton_provider)]),
             "AIRFLOW_HOME": str(tmp_path / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         },
