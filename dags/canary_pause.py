@@ -44,7 +44,7 @@ def canary_pause() -> None:
         task_id="pause",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Notes on the lease that the canary shall stay at its weight, and waits until it does, or need not.",
+        doc_md="Notes on the lease that the canary must keep its weight, and waits until it does, or no longer has to.",
     )
 
 

@@ -39,7 +39,7 @@ PARAMS = {
         title="Fleet",
         description="One of the files in include/fleets/.",
     ),
-    "version": version_param("The version that all servers shall serve."),
+    "version": version_param("The version for all servers."),
 }
 FIELDS = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_bucket }}"}
 
@@ -67,13 +67,13 @@ def fleet_release() -> None:
     )
     release = ReleaseToFleetOperator(
         task_id="release",
-        doc_md="Every server gets the version, or none. Run again, it goes on.",
+        doc_md="Every server gets the version, or none does. A new run continues.",
         **FIELDS,
     )
     settle = SettleFleetOperator(
         task_id="settle",
         priority_weight=WAY_BACK,
-        doc_md="Leads all servers back where the release was ended in the middle.",
+        doc_md="Rolls all servers back if the release ended midway.",
         **FIELDS,
     )
     # The run ends as `release` does. Were `settle` to count, a release that was taken back would be a green run: it

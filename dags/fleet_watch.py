@@ -30,7 +30,7 @@ AT_ONCE = 4
 @dag(
     dag_id=FLEET_WATCH,
     dag_display_name="Fleet: watch",
-    description="Do the servers of each fleet serve the same? One that was to be led back is led back.",
+    description="Do the servers of each fleet serve the same? A release that was to be rolled back is rolled back.",
     schedule=cron("SLIPWAY_FLEET_WATCH_CRON", "*/5 * * * *") if may_have_fleets() else None,
     max_active_runs=1,
     **header(
@@ -51,7 +51,7 @@ def fleet_watch() -> None:
         max_active_tis_per_dagrun=AT_ONCE,
         priority_weight=WAY_BACK,
         map_index_template="{{ task.fleet }}",
-        doc_md="Leads back what an ended release left open; fails where something new is found.",
+        doc_md="Rolls back what an ended release left open; fails if it finds something new.",
     ).expand(fleet=fleets.output)
 
 

@@ -14,8 +14,8 @@ A version that failed or was cancelled before users met it, and whose `ready.jso
 once more by itself. One that was promoted, rolled back or rejected does not, and neither does a version that is older
 than one that was started. A release whose version a gate refused rejects it: `version_rejection` lifts that.
 
-A model that was **rolled back** does not move forward by itself: a person starts the next version, unless the release
-file says `rollout.after_rollback: go_on`.
+A model that was **rolled back** does not move forward automatically: a person starts the next version, unless the
+release file says `rollout.after_rollback: go_on`.
 
 What is malformed, too large or at the wrong place is named in the log of `find_new_versions` and in its XCom
 `set_aside`; it holds up no other version.

@@ -2,19 +2,19 @@
 ### Brings one version of a model to production, or back
 
 `convert → publish → smoke test → stage → validate → benchmark → (preview → mirror comparison) → (approve) → canary →
-(approve) → promote`, and whatever goes wrong after the first percent of traffic **rolls back by itself**: a bad
+(approve) → promote`, and whatever goes wrong after the first percent of traffic **rolls back automatically**: a bad
 verdict, a failed task, a cancelled run.
 
 | stage | what it proves |
 |---|---|
 | convert | the model can be read and converted, and answers as its source does |
 | publish | the version lies complete, immutable and checksummed in S3 |
-| smoke test | on a Triton of its own it loads each time, bears boundary inputs, and does not eat memory |
+| smoke test | on a separate Triton it loads every time, survives boundary inputs, and does not leak memory |
 | stage | it loads beside the stable version |
 | validate | its signature is the stable version's; right answers and agreement on the golden set |
 | benchmark | it is fast enough, and not slower than the stable version measured in the same run |
-| preview | if asked for: it answers at an address of its own, where it can be tried; no user meets it |
-| mirror comparison | if asked for: it answers copies of users' requests as the stable version does |
+| preview | optional: it answers at a separate address, where it can be tried; it has no users |
+| mirror comparison | optional: it answers copies of users' requests as the stable version does |
 | canary | on live traffic it is no worse than the stable version in the same minutes |
 
 The release file `include/releases/MODEL.yaml` says how; the form below may change the canary's steps for one run.
@@ -107,7 +107,7 @@ PARAMS = {
         False,
         type="boolean",
         title="Wait for approval",
-        description="A person agrees before the first percent of traffic, also where the release file asks for none.",
+        description="Require approval before the first percent of traffic, even if the release file does not.",
         section="Canary",
     ),
     "force": Param(
@@ -207,8 +207,8 @@ def model_release() -> None:
             poll_interval=1,
             # What the release file may ask for, and an hour for queues and the last word.
             execution_timeout=timedelta(seconds=LONGEST_SMOKE_TEST_S + LONGEST_STARTUP_S, hours=1),
-            doc_md="A pod loads the version on a Triton of its own first: what crashes there crashes nobody else. "
-            "Passes at once where the release file leaves it out.",
+            doc_md="A pod first loads the version on a separate Triton, where a crash affects nobody else. "
+            "Passes immediately if the release file leaves it out.",
         )
         prepare = PrepareStagingOperator(
             task_id="prepare",
@@ -277,18 +277,18 @@ def model_release() -> None:
             task_id="show_candidate",
             generation="{{ ti.xcom_pull(task_ids='rollout.arm_rollback') }}",
             execution_timeout=timedelta(hours=2),
-            doc_md="Where the release file asks for it, brings the candidate up at 0 %, at an address of its own.",
+            doc_md="If the release file asks for it, starts the candidate at 0 %, at a separate address.",
         )
         mirror_comparison = RunMirrorComparisonOperator(
             task_id="run_mirror_comparison",
             deferrable=True,
             execution_timeout=timedelta(days=7),
-            doc_md="Where the release file asks for it: a pod asks stable and candidate what users ask, and compares.",
+            doc_md="If the release file asks for it: a pod sends users' requests to both versions, and compares.",
         )
         approve = ApproveReleaseOperator(
             task_id="approve",
             candidate_url=f"{{{{ {SHOWN}['candidate_url'] }}}}",
-            doc_md="Waits for a person where the release file or the form asks for it; the candidate can be tried.",
+            doc_md="Waits for approval if the release file or the form asks for it; the candidate can be tried.",
         )
         shift = ShiftTrafficOperator(
             task_id="shift_traffic",
@@ -301,7 +301,7 @@ def model_release() -> None:
         approve_promotion = ApproveReleaseOperator(
             task_id="approve_promotion",
             before="promotion",
-            doc_md="Waits for a person where the release file asks for it; the canary's verdicts are in the text.",
+            doc_md="Waits for approval if the release file asks for it; the canary's verdicts are in the text.",
         )
         hold = HoldCanaryOperator(
             task_id="hold",

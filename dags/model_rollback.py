@@ -60,10 +60,10 @@ def _address_param(title: str, description: str) -> Param:
 PARAMS = {
     "model": model_param(),
     "version": version_param(
-        "The version that shall be live again. Empty: the one that was live before.", is_needed=False
+        "The version to make live again. Empty: the one that was live before.", is_needed=False
     ),
     "leave": version_param(
-        "The version that shall be left. Where another one is live by then, nothing is done. Empty: what is live.",
+        "The version to leave. If another one is live by then, nothing is done. Empty: what is live.",
         is_needed=False,
         title="Leave",
     ),
@@ -164,7 +164,7 @@ def model_rollback() -> None:
     )
     roll_back = RollBackVersionOperator(
         task_id="roll_back",
-        doc_md="Leads all traffic to the named version, in four phases.",
+        doc_md="Moves all traffic to the named version, in four phases.",
     )
     conclude = ConcludeReleaseOperator(
         task_id="conclude",

@@ -58,7 +58,7 @@ def registry_sync() -> None:
         bucket="{{ var.value.slipway_bucket }}",
         max_active_tis_per_dagrun=AT_ONCE,
         map_index_template="{{ task.model }}",
-        doc_md="Brings the promoted version in; sets the aliases and tags that are not as they shall be.",
+        doc_md="Brings the promoted version in; corrects aliases and tags.",
     ).expand(model=models.output)
 
 

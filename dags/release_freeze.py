@@ -39,7 +39,7 @@ PARAMS = {
         type="string",
         enum=["freeze", "thaw", "override"],
         title="Action",
-        description="Stop the raises, let them go on, or let one version go on all the same.",
+        description="Stop weight increases, allow them again, or let one version continue despite the freeze.",
     ),
     "model": model_or_all_param("every model"),
     "until": Param(
@@ -47,18 +47,18 @@ PARAMS = {
         type=["null", "string"],
         format="date-time",
         title="Until",
-        description="Of a freeze: when it ends by itself, at most a year ahead.",
+        description="For a freeze: when it ends, at most a year ahead.",
     ),
-    "version": version_param("Of an override: the version that goes on.", is_needed=False),
-    "reason": reason_param("Why; whoever is held reads it, under your name."),
+    "version": version_param("For an override: the version that may continue.", is_needed=False),
+    "reason": reason_param("Why. Shown with your name to everybody it holds."),
     "evidence": evidence_param(),
 }
 
 
 @dag(
     dag_id=RELEASE_FREEZE,
-    dag_display_name="Freeze: stop or go on",
-    description="Nobody gets a new version until the freeze ends; rollbacks go on.",
+    dag_display_name="Freeze, thaw or override",
+    description="No new version gets users until the freeze ends; rollbacks continue.",
     params=PARAMS,
     **act_header(
         __doc__,

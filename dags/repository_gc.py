@@ -15,7 +15,7 @@ nothing of that model is deleted.
 | delete | for each version: takes the model's lock, looks once more, deletes the manifest first, then the files |
 | show_result | the page again, with what became of each version |
 
-It is a **dry run** unless told otherwise: nothing is deleted, the page says what would go. Evidence and records are
+It is a **dry run** by default: nothing is deleted, and the page says what would be. Evidence and records are
 never deleted. A run that was broken off is finished by the next one. To keep a version, pin it with `version_pin`.
 """
 
@@ -65,7 +65,7 @@ STORE = {
 @dag(
     dag_id=REPOSITORY_GC,
     dag_display_name="Repository: delete old versions",
-    description="Deletes the files of versions that nobody names and the release file does not keep.",
+    description="Deletes the files of versions that are not in use and that the release file does not keep.",
     schedule=cron("SLIPWAY_GC_CRON", "0 3 * * 0"),
     params=PARAMS,
     max_active_runs=1,

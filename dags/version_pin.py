@@ -17,7 +17,7 @@ PARAMS = {
     "model": model_param(),
     "version": version_param("The version that is meant."),
     "action": Param("pin", type="string", enum=["pin", "unpin"], title="Action"),
-    "reason": reason_param("Why; people read it beside the version."),
+    "reason": reason_param("Why. Shown next to the version."),
 }
 
 

@@ -5,8 +5,8 @@ A **rejected** version is left alone: no event and no sweep starts it, and no pe
 of it that is under way raises no further weight, and takes its users back instead. `model_rollback` does not lead back
 to it by name. What is live stays live: to bring users back from it, start `model_rollback`.
 
-A release rejects its version by itself where a gate refused it, where the judge had it taken back, or where a person
-did. A release that failed for another reason (a lost lease, a dead task, a stopped run) does not.
+A release rejects its version automatically if a gate refused it, the judge had it taken back, or a person did. A
+release that failed for another reason (a lost lease, a dead task, a stopped run) does not.
 
 `unreject` lifts what was written until then. A version that users have met still needs *Release again* (`force`). Where
 the release file asks for two people (`rollout.approval.by_other`), it must be another person than the one who rejected

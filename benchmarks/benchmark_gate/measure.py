@@ -58,7 +58,7 @@ def measure_false_refusals() -> Figure:
     """Count how often a version as good as stable is refused."""
     found = _runs()
     verdicts = Counter(row["status"] for row in found["runs"] if row["model"] == GOOD)
-    note = f"of {verdicts.total()} runs of the same model; {_told(verdicts, found)}"
+    note = f"of {verdicts.total()} runs of the same model; {_words(verdicts, found)}"
     return Figure("benchmark_false_refusals", float(verdicts["fail"]), "refusals", note=note)
 
 
@@ -68,12 +68,12 @@ def measure_found() -> Figure:
     verdicts = Counter(row["status"] for row in found["runs"] if row["model"] == SLOWER)
     note = (
         f"{verdicts['fail']} of {verdicts.total()} runs of a model that is {found['slower_percent']:.0f} % slower; "
-        f"{_told(verdicts, found)}"
+        f"{_words(verdicts, found)}"
     )
     return Figure("benchmark_found_percent", 100.0 * verdicts["fail"] / verdicts.total(), "%", note=note)
 
 
-def _told(verdicts: Counter[str], found: dict[str, Any]) -> str:
+def _words(verdicts: Counter[str], found: dict[str, Any]) -> str:
     return f"{verdicts['inconclusive']} inconclusive; {BUSY_PROCESSES} busy processes; {found['seconds']:.0f} s in all"
 
 
@@ -92,7 +92,7 @@ def _runs(reruns: int = RERUNS) -> dict[str, Any]:
         percent, content = add_slower(servers[0], SLOWER_PERCENT, gates[0].measure)
         for other in servers[1:]:
             other.load(SLOWER, content)
-        told: dict[str, Any] = {"slower_percent": percent, "seconds": 0.0, "runs": []}
+        results: dict[str, Any] = {"slower_percent": percent, "seconds": 0.0, "runs": []}
         stack.enter_context(busy(BUSY_PROCESSES))
         lanes = stack.enter_context(ThreadPoolExecutor(LANES))
         asked = [(model, number) for number in range(reruns) for model in (GOOD, SLOWER)]
@@ -100,11 +100,11 @@ def _runs(reruns: int = RERUNS) -> dict[str, Any]:
         for gate in gates:
             free.put(gate)
         for row in lanes.map(lambda one: _row(free, *one), asked):
-            told["runs"].append(row)
-            told["seconds"] = time.monotonic() - began
+            results["runs"].append(row)
+            results["seconds"] = time.monotonic() - began
             _TABLE.parent.mkdir(parents=True, exist_ok=True)
-            _TABLE.write_text(json.dumps(told, indent=1))
-    return told
+            _TABLE.write_text(json.dumps(results, indent=1))
+    return results
 
 
 def _row(free: Queue[Gate], model: str, number: int) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _row(free: Queue[Gate], model: str, number: int) -> dict[str, Any]:
         "pairs": verdict.pairs,
         "warnings": len(verdict.warnings),
         "seconds": round(time.monotonic() - began, 1),
-        "told": [one.told for one in verdict.comparisons if one.decision is not None],
+        "told": [one.sentence for one in verdict.comparisons if one.decision is not None],
     }
     print(f"  {number:>3} {model:<14} {verdict.status:<13} {row['told']}", file=sys.stderr, flush=True)
     return row

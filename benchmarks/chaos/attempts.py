@@ -38,9 +38,9 @@ class Attempts:
         job: Job,
         folder: Path,
         back_after_s: float,
-        told: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
-        self._processes, self._back_after_s, self._told = processes, back_after_s, told
+        self._processes, self._back_after_s, self._report = processes, back_after_s, report
         self._arguments = (job, str(folder / "airflow.json"), str(folder / "release.log"))
         self._process: Any = None
         self._may_run, self._lock = threading.Event(), threading.Lock()
@@ -83,13 +83,13 @@ class Attempts:
             with self._lock:
                 self._process = self._processes.Process(target=run, args=self._arguments, daemon=True)
                 self._process.start()
-            self._told(f"the release's process {self._process.pid} runs")
+            self._report(f"the release's process {self._process.pid} runs")
             self._process.join()
             code = self._process.exitcode
             if code != _KILLED:
                 self.crashed = code or None
-                self._told(f"the release's process has ended ({code})")
+                self._report(f"the release's process has ended ({code})")
                 self.ended.set()
                 return
-            self._told("the release's process was killed")
+            self._report("the release's process was killed")
             time.sleep(self._back_after_s)

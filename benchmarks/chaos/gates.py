@@ -58,9 +58,9 @@ class Gate:
         self.port = 0
         self.open()
 
-    def begin(self, faults: tuple[Fault, ...], told: Callable[[Fault], None]) -> None:
-        """Waits for the events of the record at which these faults happen; `told` hears when one does."""
-        self._told, self._events = told, 0
+    def begin(self, faults: tuple[Fault, ...], report: Callable[[Fault], None]) -> None:
+        """Waits for the events of the record at which these faults happen; `report` hears when one does."""
+        self._report, self._events = report, 0
         self._faults = {fault.nth: fault for fault in faults if fault.resource == RECORDS}
 
     def open(self) -> None:
@@ -101,7 +101,7 @@ class Gate:
         self._events += 1
         fault = self._faults.pop(self._events, None)
         if fault is not None:
-            self._told(fault)
+            self._report(fault)
             asyncio.get_running_loop().call_later(fault.seconds, self._kill, False)
 
 
@@ -156,10 +156,10 @@ class ClusterGate:
         self.begin((), lambda fault: None)
         self.port: int = loop.run(self._listen())
 
-    def begin(self, faults: tuple[Fault, ...], told: Callable[[Fault], None]) -> None:
-        """Forgets what was and waits for the writes at which these faults happen; `told` hears when one does."""
+    def begin(self, faults: tuple[Fault, ...], report: Callable[[Fault], None]) -> None:
+        """Forgets what was and waits for the writes at which these faults happen; `report` hears when one does."""
         self.writes: list[Write] = []
-        self._told = told
+        self._report = report
         self._counts = {LEASES: 0, SERVICES: 0}
         self._faults = {
             (fault.resource, fault.nth): fault for fault in faults if fault.resource in self._counts
@@ -192,7 +192,7 @@ class ClusterGate:
         self._counts[resource] += 1
         fault = self._faults.pop((resource, self._counts[resource]), None)
         if fault is not None:
-            self._told(fault)
+            self._report(fault)
         return await self._written(request, resource, body, fault)
 
     async def _written(

@@ -22,8 +22,8 @@ def describe(seen: Evidence, run: Run, broken: Sequence[str]) -> str:
         return line
     faults = "\n".join(f"    planned: {fault}" for fault in run.plan.faults)
     timeline = "\n".join(f"    {at - run.began:7.2f} s  {text}" for at, text in run.timeline)
-    told = "\n".join(f"  BROKEN: {one}" for one in broken)
-    return f"{line}\n{told}\n{faults}\n{timeline}\n  again: {repeat(run.plan.seed)}"
+    lines = "\n".join(f"  BROKEN: {one}" for one in broken)
+    return f"{line}\n{lines}\n{faults}\n{timeline}\n  again: {repeat(run.plan.seed)}"
 
 
 def repeat(seed: int) -> str:
@@ -81,5 +81,7 @@ class Report:
             f"{self._requests} requests; {self._failed} failed that a healthy stable version would have answered, "
             f"{self._excused} because what they were led to had just been killed",
         ]
-        lines += [f"seed {seed}: {'; '.join(told)}\n  {repeat(seed)}" for seed, told in self.broken.items()]
+        lines += [
+            f"seed {seed}: {'; '.join(reasons)}\n  {repeat(seed)}" for seed, reasons in self.broken.items()
+        ]
         return "\n".join(lines)

@@ -37,9 +37,9 @@ def measure() -> Figure:
             overview.append(_took_ms(client, "/", name))
             model.append(_took_ms(client, f"/api/models/{name}", name))
     worst = {"overview": percentile(overview, 0.95), "model": percentile(model, 0.95)}
-    told = ", ".join(f"{page} {value:.0f} ms" for page, value in worst.items())
+    times = ", ".join(f"{page} {value:.0f} ms" for page, value in worst.items())
     note = (
-        f"p95 of {ROUNDS} each: {told}; the first page after the start {first_ms:.0f} ms; {MODELS} models, "
+        f"p95 of {ROUNDS} each: {times}; the first page after the start {first_ms:.0f} ms; {MODELS} models, "
         f"{VERSIONS} versions, {-(-MODELS // UNDER_WAY)} releases under way"
     )
     return Figure("dashboard_p95_ms", max(worst.values()), "ms", note=note)

@@ -20,7 +20,7 @@ from slipway_core.canary.judge import AnalysisPolicy, CanaryJudge
 from slipway_core.canary.totals import Totals
 from slipway_core.metrics.samples import Sample, Window
 from slipway_core.read_model.live_fold import Watched, live_document, live_window
-from slipway_core.read_model.model_fold import Beside, model_document, open_release, version_line
+from slipway_core.read_model.model_fold import ModelContext, model_document, open_release, version_line
 from slipway_core.record.events import Event
 from slipway_core.record.kinds import (
     EventData,
@@ -132,7 +132,7 @@ def seeded(models: int, versions: int, now: datetime) -> tuple[dict[str, bytes],
             names += [event.key for event in events]
             lines.append(version_line(events))
             live = version if ends == "promoted" else live
-        document = model_document(model, lines, open_now=(stands,), beside=Beside(), written_at=now)
+        document = model_document(model, lines, open_now=(stands,), beside=ModelContext(), written_at=now)
         objects[model_view_key(model)] = document.to_bytes()
     return objects, names
 
@@ -142,9 +142,9 @@ def _live(model: str, version: int, now: datetime) -> bytes:
     judge.begin_step(WEIGHTS[1], 600.0)
     buckets = {float(bound): 10 for bound in (5, 10, 25, 50, 100, 250)}
     verdict = judge.observe(Window(10.0, Sample(60, 0, buckets), Sample(60, 0, buckets)))
-    told = Watched(model, version, f"{model}-{version}", 1, 25, 200.0, False, "", "", verdict, Totals())
+    watched = Watched(model, version, f"{model}-{version}", 1, 25, 200.0, False, "", "", verdict, Totals())
     windows = [live_window(verdict, now - timedelta(seconds=10 * ago)) for ago in range(4 * WINDOWS, 0, -1)]
-    return live_document(told, _PLAN, windows, at=now).to_bytes()
+    return live_document(watched, _PLAN, windows, at=now).to_bytes()
 
 
 if __name__ == "__main__":

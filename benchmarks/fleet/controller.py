@@ -94,7 +94,7 @@ class Controller:
         """Let it stand still."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let it go on."""
         self._signal(signal.SIGCONT)
 

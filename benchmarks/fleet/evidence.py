@@ -129,8 +129,10 @@ def _one_version(seen: Evidence) -> list[str]:
             own = [one for one in seen.after if (one.server, one.protocol) == (server, protocol)]
             versions = sorted({one.version for one in own if one.version is not None})
             if versions != [seen.settled]:
-                told = ", ".join(map(str, versions)) or "nothing"
-                found.append(f"{server} answers {told} over {protocol}, not {seen.settled} ({seen.outcome})")
+                answered = ", ".join(map(str, versions)) or "nothing"
+                found.append(
+                    f"{server} answers {answered} over {protocol}, not {seen.settled} ({seen.outcome})"
+                )
     return found
 
 
@@ -139,11 +141,13 @@ def _alike(seen: Evidence) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for server in seen.counting:
         loaded = seen.loaded.get(server)
-        told = "no answer" if loaded is None else str({name: list(found) for name, found in loaded.items()})
-        kinds.setdefault(told, []).append(server)
+        loaded_words = (
+            "no answer" if loaded is None else str({name: list(found) for name, found in loaded.items()})
+        )
+        kinds.setdefault(loaded_words, []).append(server)
     if len(kinds) == 1 and "no answer" not in kinds:
         return []
-    return [f"{', '.join(servers)}: {told} is loaded" for told, servers in kinds.items()]
+    return [f"{', '.join(servers)}: {loaded_words} is loaded" for loaded_words, servers in kinds.items()]
 
 
 def _counting(seen: Evidence) -> list[str]:

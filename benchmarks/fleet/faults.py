@@ -78,7 +78,7 @@ class Fault:
                 self.server.wait_ready()
                 self.came_back_empty = True
             case "server_stalled":
-                self.server.go_on()
+                self.server.resume()
             case "out_of_memory":
                 self.server.free_memory()
             case "wrong_config":
@@ -86,7 +86,7 @@ class Fault:
             case "store_gone":
                 gate.open()
             case "controller_stopped":
-                controller.go_on()
+                controller.resume()
             case "controller_store_gone":
                 self.own_gate.open()
         self.mended, self.mended_at = True, time.time()

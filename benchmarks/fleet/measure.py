@@ -49,7 +49,7 @@ class Release:
 def measure_window() -> Figure:
     """Return the longest window of some releases, see `window`; beside it that of a fleet that reads from a disk."""
     found, beside = releases(), releases("disk")
-    note = f"{_told(found)}; on a disk: {_told(beside)}; {SERVERS} servers at {WINDOW_RATE_RPS:.0f} requests/s each"
+    note = f"{_words(found)}; on a disk: {_words(beside)}; {SERVERS} servers at {WINDOW_RATE_RPS:.0f} requests/s each"
     return Figure(
         "fleet_mixed_version_window_ms",
         max(one.window.answered_ms for one in found),
@@ -60,7 +60,7 @@ def measure_window() -> Figure:
     )
 
 
-def _told(found: Sequence[Release]) -> str:
+def _words(found: Sequence[Release]) -> str:
     windows = [one.window.answered_ms for one in found]
     asked = max(one.window.asked_ms for one in found)
     bounds = [one.window.at_most_ms for one in found if one.window.at_most_ms is not None]

@@ -23,9 +23,9 @@ def describe(seen: Evidence, broken: Sequence[str], timeline: Sequence[tuple[flo
         return line
     began = timeline[0][0] if timeline else 0.0
     happened = "".join(f"\n    {at - began:7.2f} s  {text}" for at, text in timeline)
-    told = "".join(f"\n  BROKEN: {one}" for one in broken)
+    lines = "".join(f"\n  BROKEN: {one}" for one in broken)
     reasons = "".join(f"\n  the controller: {one}" for one in seen.reasons)
-    return f"{line}{told}{reasons}{happened}\n  again: {repeat(seen.plan.seed)}"
+    return f"{line}{lines}{reasons}{happened}\n  again: {repeat(seen.plan.seed)}"
 
 
 def repeat(seed: int) -> str:
@@ -95,5 +95,7 @@ class Report:
         ]
         if self._crashed:
             lines.append(f"{self._crashed} stalled servers crashed when they went on, and were started again")
-        lines += [f"seed {seed}: {'; '.join(told)}\n  {repeat(seed)}" for seed, told in self.broken.items()]
+        lines += [
+            f"seed {seed}: {'; '.join(reasons)}\n  {repeat(seed)}" for seed, reasons in self.broken.items()
+        ]
         return "\n".join(lines)

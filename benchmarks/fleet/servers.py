@@ -89,7 +89,7 @@ class FleetServer:
         os.killpg(self.pid, signal.SIGSTOP)
         self.is_stalled = True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let a stalled one go on."""
         if self.is_stalled:
             with contextlib.suppress(ProcessLookupError):
@@ -127,7 +127,7 @@ class FleetServer:
 
     def stop(self) -> None:
         """End it, whatever state it is in."""
-        self.go_on()
+        self.resume()
         if self.process is not None:
             self.process.stop(grace_s=3)
 

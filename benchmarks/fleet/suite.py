@@ -39,8 +39,8 @@ def run_all(
                 seen = run.run()
                 broken = broken_of(run, seen)
                 report.add(seen, broken)
-                told = describe(seen, broken, run.timeline)
-                print(f"[{report.runs}/{len(seeds)}] {told}", file=sys.stderr, flush=True)
+                description = describe(seen, broken, run.timeline)
+                print(f"[{report.runs}/{len(seeds)}] {description}", file=sys.stderr, flush=True)
                 if broken:
                     lab.keep_logs(root.with_name(f"{root.name}-broken") / str(seed))
                     break

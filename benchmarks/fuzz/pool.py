@@ -50,23 +50,25 @@ def _watch(task: Task, outcome: Outcome) -> int | None:
     """Run one process to its end; return the number of the input that killed it, None where all were read."""
     context = multiprocessing.get_context("fork")
     place: Any = context.Value("q", task.first, lock=False)
-    told, tells = context.Pipe(duplex=False)
+    connection, tells = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(task, place, tells), daemon=True)
     process.start()
     tells.close()
     try:
-        return _follow(task, outcome, process, told, place)
+        return _follow(task, outcome, process, connection, place)
     finally:
         process.kill()
         process.join()
-        told.close()
+        connection.close()
 
 
-def _follow(task: Task, outcome: Outcome, process: ForkProcess, told: Connection, place: Any) -> int | None:
+def _follow(
+    task: Task, outcome: Outcome, process: ForkProcess, connection: Connection, place: Any
+) -> int | None:
     seen, moved_s, used_s = place.value, time.monotonic(), _cpu_s(process)
     ended = False
     while True:
-        for message in _messages(told):
+        for message in _messages(connection):
             if message is None:
                 return None
             if message is _ENDED:
@@ -95,11 +97,11 @@ def _cpu_s(process: ForkProcess) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
-def _messages(told: Connection) -> Iterator[Any]:
+def _messages(connection: Connection) -> Iterator[Any]:
     """What has been told since; `_ENDED` where nothing more can be."""
     try:
-        while told.poll(_POLL_S):
-            yield told.recv()
+        while connection.poll(_POLL_S):
+            yield connection.recv()
     except (EOFError, OSError):
         yield _ENDED
 

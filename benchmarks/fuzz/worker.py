@@ -46,7 +46,7 @@ class Task:
     until_s: float
 
 
-def work(task: Task, place: Place, told: Connection) -> None:
+def work(task: Task, place: Place, connection: Connection) -> None:
     """Read the inputs and send tallies and findings; the last thing sent is None."""
     logging.disable()
     warnings.simplefilter("ignore")
@@ -72,14 +72,14 @@ def work(task: Task, place: Place, told: Connection) -> None:
             where = place_of(error) if error is not None else "slow"
             if (kind, where) not in places:
                 places.add((kind, where))
-                told.send(_finding(task, index, value, error, kind, where))
+                connection.send(_finding(task, index, value, error, kind, where))
         if time.monotonic() - reported_s > _REPORT_EVERY_S:
             tally.peak_mib = (_peak_kib() - began_kib) / 1024
-            told.send(tally)
+            connection.send(tally)
             tally, reported_s = Tally(), time.monotonic()
     tally.peak_mib = (_peak_kib() - began_kib) / 1024
-    told.send(tally)
-    told.send(None)
+    connection.send(tally)
+    connection.send(None)
 
 
 def timed(target: Target, value: Any) -> tuple[BaseException | None, float]:

@@ -101,9 +101,9 @@ def _of_second_outputs() -> list[dict[str, Any]]:
         golden = golden_from_arrays(arrays, signature_of(model), "label")
         answers, whole = answers_of(stable, golden, ask), whole_answers(stable, golden, ask)
         verdict = gate(subject, content, arrays, answers, stable_whole=whole)
-        told = f"output `{name}`: {damage}" if damage else ""
-        found.append(_row(subject, told, verdict.caught_by or "passed", verdict.told, SEED + seed))
-        print(f"  {subject.name:<16} {told:<38} {found[-1]['verdict']}", file=sys.stderr, flush=True)
+        damaged = f"output `{name}`: {damage}" if damage else ""
+        found.append(_row(subject, damaged, verdict.caught_by or "passed", verdict.told, SEED + seed))
+        print(f"  {subject.name:<16} {damaged:<38} {found[-1]['verdict']}", file=sys.stderr, flush=True)
     return found
 
 
@@ -130,5 +130,5 @@ def _answers(subject: Subject, arrays: Any, ask: Any) -> Any:
     return answers_of(subject, golden, ask)
 
 
-def _row(subject: Subject, damage: str, verdict: str, told: str, seed: int) -> dict[str, Any]:
-    return {"model": subject.name, "damage": damage, "verdict": verdict, "told": told, "seed": seed}
+def _row(subject: Subject, damage: str, verdict: str, reason: str, seed: int) -> dict[str, Any]:
+    return {"model": subject.name, "damage": damage, "verdict": verdict, "told": reason, "seed": seed}

@@ -65,9 +65,12 @@ def figure_of(rows: Sequence[Row], names: Sequence[str]) -> Figure:
             if row["refused_by"]:
                 break
     note = f"of {len(rows)} versions, {len(names)} families of models"
-    told = "; ".join(f"{row['model']} {row['version']} by {row['refused_by']}" for row in refused)
+    refusals = "; ".join(f"{row['model']} {row['version']} by {row['refused_by']}" for row in refused)
     return Figure(
-        "good_models_refused", float(len(refused)), "versions", note=f"{note}: {told}" if told else note
+        "good_models_refused",
+        float(len(refused)),
+        "versions",
+        note=f"{note}: {refusals}" if refusals else note,
     )
 
 

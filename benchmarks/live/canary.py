@@ -219,8 +219,8 @@ class LabModel:
         candidate = observed.revision_of(release_run.storage_uri)
         back = Rollback(parts, parts.record_of_address, lambda _: ("it is taken back", "a person"))
         back.take_back(RollBack(self._stable_uri, release_run.storage_uri), observed)
-        [told] = [event.data for event in parts.record.events() if isinstance(event.data, RolledBack)]
-        return told, candidate
+        [rolled_back] = [event.data for event in parts.record.events() if isinstance(event.data, RolledBack)]
+        return rolled_back, candidate
 
     def restore(self, release_run: ReleaseRun) -> None:
         """End what a step has left, with all users on a new revision of version 1."""

@@ -77,9 +77,9 @@ def measure_mode(mode: str, drain_s: int | None = None, *, root: Path = ROOT) ->
         )
         with model.load(RATE_RPS, f"leak-{mode}") as load, model.open_streams(STREAMS) as streams:
             _until_met(model, release_run.storage_uri, streams)
-            told, candidate = model.roll_back(release_run)
+            rolled_back, candidate = model.roll_back(release_run)
             time.sleep(WATCHED_S)
-        return leak_of(mode, told, candidate, load.answers(), streams)
+        return leak_of(mode, rolled_back, candidate, load.answers(), streams)
 
 
 def _until_met(model: LabModel, uri: str, streams: OpenStreams) -> None:
@@ -94,26 +94,28 @@ def _until_met(model: LabModel, uri: str, streams: OpenStreams) -> None:
 
 
 def leak_of(
-    mode: str, told: RolledBack, candidate: str, answers: Sequence[Answer], streams: OpenStreams
+    mode: str, rolled_back: RolledBack, candidate: str, answers: Sequence[Answer], streams: OpenStreams
 ) -> Leak:
     """Return what came of a rollback that its record tells so.
 
     :raises MeasureError: it does not say that nobody is on the candidate.
     """
     if (
-        told.weight_0_at is None
-        or told.drain_seconds is None
-        or told.drained not in ("counted", "pods_ended")
+        rolled_back.weight_0_at is None
+        or rolled_back.drain_seconds is None
+        or rolled_back.drained not in ("counted", "pods_ended")
     ):
-        raise MeasureError(f"the rollback does not say that nobody is on the candidate: {told.drained}")
-    weight_0 = told.weight_0_at.timestamp()
-    said = weight_0 + told.drain_seconds
+        raise MeasureError(
+            f"the rollback does not say that nobody is on the candidate: {rolled_back.drained}"
+        )
+    weight_0 = rolled_back.weight_0_at.timestamp()
+    said = weight_0 + rolled_back.drain_seconds
     unary = [one.received for one in answers if one.revision == candidate]
     on_streams = [one.at for one in streams.answers if one.revision == candidate]
     return Leak(
         mode=mode,
-        how=str(told.drained),
-        seconds=told.drain_seconds,
+        how=str(rolled_back.drained),
+        seconds=rolled_back.drain_seconds,
         unary=sum(at > said for at in unary),
         streams=sum(at > said for at in on_streams),
         late=sum(weight_0 < at <= said for at in [*unary, *on_streams]),

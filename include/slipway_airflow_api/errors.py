@@ -42,8 +42,8 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
     :param content: the answer's body; of JSON the fields `detail` and `remedy` are shown.
     """
     refused = f"Airflow refused {what}"
-    told, remedy = _told(content)
-    found = f"{status} {told}"
+    message, remedy = _message(content)
+    found = f"{status} {message}"
     if status == HTTPStatus.NOT_FOUND:
         return NotThereError(refused, found=found, remedy=remedy)
     if status == HTTPStatus.CONFLICT:
@@ -51,7 +51,7 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
     if status == HTTPStatus.UNAUTHORIZED:
         return SignInRefusedError(refused, found=found, remedy="Check user name and password.")
     if status == HTTPStatus.FORBIDDEN:
-        otherwise = "Ask for the right, or do it as somebody who has it."
+        otherwise = f"Ask an Airflow administrator for the right to make this request ({what})."
         return NotAllowedError(refused, found=found, remedy=remedy or otherwise)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
         otherwise = "Try again; then look at the API server's log."
@@ -60,7 +60,7 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
     return UserError(refused, found=found, remedy=remedy or "Compare the request with the DAG's Params.")
 
 
-def _told(content: str) -> tuple[str, str | None]:
+def _message(content: str) -> tuple[str, str | None]:
     """Return what an answer says is wrong, and what to do about it where it says that."""
     try:
         document = json.loads(content)
@@ -69,7 +69,7 @@ def _told(content: str) -> tuple[str, str | None]:
     if not isinstance(document, dict):
         return json.dumps(document)[:_SHOWN], None
     detail, remedy = document.get("detail", document), document.get("remedy")
-    told = detail if isinstance(detail, str) else json.dumps(detail)
+    message = detail if isinstance(detail, str) else json.dumps(detail)
     # Behind what is wrong, jsonschema writes the whole schema.
-    told = re.split(r"\s*(?:\\n)*\s*Failed validating ", told, maxsplit=1)[0].strip()
-    return told[:_SHOWN], remedy[:_SHOWN] if isinstance(remedy, str) and remedy else None
+    message = re.split(r"\s*(?:\\n)*\s*Failed validating ", message, maxsplit=1)[0].strip()
+    return message[:_SHOWN], remedy[:_SHOWN] if isinstance(remedy, str) and remedy else None

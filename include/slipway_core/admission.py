@@ -74,15 +74,15 @@ def require_not_rejected(state: ReleaseState | None) -> None:
     raise VersionRejectedError(
         f"version {state.version} of {state.model!r} was rejected",
         expected="a version that is not rejected",
-        found=state.rejection.told,
-        remedy="release a new version; where the rejection does not hold any more, lift it by the DAG "
+        found=state.rejection.sentence,
+        remedy="release a new version; if the rejection no longer applies, lift it with the DAG "
         "version_rejection (`unreject`), with a reason",
     )
 
 
 def _person_needed(model: str, version: int, *, taken_back: int) -> StartNeedsPersonError:
     return StartNeedsPersonError(
-        f"version {version} of {model!r} does not start by itself",
+        f"version {version} of {model!r} does not start automatically",
         expected="a person who starts it, since version "
         f"{taken_back} was rolled back (`rollout.after_rollback: wait`)",
         found="a run that an event or a schedule has started",
@@ -149,14 +149,14 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
     """
     remedy = "name another version, or release this one again, through every gate, with `force`"
     if state.rejection is not None:
-        found = f"it was {state.rejection.told}"
+        found = f"it was {state.rejection.sentence}"
         if state.standing == "promoted":
             remedy = (
-                "name another version; where the rejection does not hold any more, lift it by the DAG "
+                "name another version; if the rejection no longer applies, lift it with the DAG "
                 "version_rejection (`unreject`), with a reason, then start this again"
             )
         else:
-            remedy = f"{remedy}, once the rejection is lifted by the DAG version_rejection (`unreject`)"
+            remedy = f"{remedy}, once the rejection is lifted with the DAG version_rejection (`unreject`)"
     elif state.standing != "promoted":
         found = "it was rolled back" if state.standing else "it was never promoted"
     elif state.promoted_sha256 not in ("", manifest_sha256):
@@ -164,7 +164,7 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
     else:
         return None
     return RaiseRefusedError(
-        f"nobody may be led to version {state.version} of {state.model!r}",
+        f"no users may be sent to version {state.version} of {state.model!r}",
         expected="a version that the record shows promoted, and neither rolled back nor rejected since",
         found=found,
         remedy=remedy,

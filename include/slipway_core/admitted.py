@@ -58,15 +58,15 @@ def handed_otherwise(handed: Admitted, pinned: Admitted | None) -> HandedOtherwi
     """
     if pinned is None or handed == pinned:
         return None
-    told = {
+    labels = {
         "bucket": "the bucket",
         "namespace": "the namespace of the InferenceService",
         "inference_service": "the InferenceService",
         "stable_storage_uri": "where the stable version lies",
         "sha256": "the release file, with version and parameters (SHA-256)",
     }
-    name = next(name for name in told if getattr(handed, name) != getattr(pinned, name))
-    return otherwise(told[name], getattr(pinned, name), getattr(handed, name))
+    name = next(name for name in labels if getattr(handed, name) != getattr(pinned, name))
+    return otherwise(labels[name], getattr(pinned, name), getattr(handed, name))
 
 
 def require_consistent_stable(model: str, version: int, storage_uri: str) -> None:

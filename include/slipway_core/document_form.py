@@ -23,7 +23,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 @contextmanager
-def form_of(name: str, error_class: type[SlipwayError] = UserError) -> Iterator[None]:
+def format_errors(name: str, error_class: type[SlipwayError] = UserError) -> Iterator[None]:
     """Raise `error_class` where the block reads a key or a type that the document does not have.
 
     For documents that this project writes and that only inform people. A document that decides something is read
@@ -39,5 +39,5 @@ def form_of(name: str, error_class: type[SlipwayError] = UserError) -> Iterator[
             f"{name} has another form than it should",
             expected="a document as this version of the project writes it",
             found=f"{type(error).__name__}: {error}"[:_FOUND_LIMIT],
-            remedy="See who wrote it; make it again from what it was made of.",
+            remedy="Find out who wrote it, and generate it again.",
         ) from error

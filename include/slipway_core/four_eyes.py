@@ -65,7 +65,7 @@ def require_person(who: str | None) -> str:
     if who and canonical_name(who):
         return who
     raise UserError(
-        "nobody knows who asks for this",
+        "it is unknown who requested this",
         expected="a run that a person has started, in Airflow's UI or over its REST API",
         found="one that a schedule, an event or another run has started",
         remedy="start it by hand, under your own name",
@@ -89,7 +89,7 @@ def require_other_person(
         return person
     raise UserError(
         f"{person} may not {may}",
-        expected=f"another person than {than}",
+        expected=f"a person other than {than}",
         found=found,
         remedy=f"ask a colleague to start this run{instead}",
     )

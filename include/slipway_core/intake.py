@@ -169,7 +169,7 @@ def _as_utf8(content: bytes, name: str) -> bytes:
         b"{\x00": ("text in UTF-16", "write it as UTF-8"),
         b"\x00{": ("text in UTF-16", "write it as UTF-8"),
     }
-    found = next((told for sign, told in signs.items() if content.startswith(sign)), None)
+    found = next((encoding for sign, encoding in signs.items() if content.startswith(sign)), None)
     if not content.strip():
         found = ("an empty file", "write it whole, then upload it again, as the last object")
     if found is not None:

@@ -22,5 +22,5 @@ def parse_json(content: bytes | str, name: str) -> Any:
             f"{name} cannot be read",
             expected="JSON",
             found=str(error)[:_FOUND_LIMIT],
-            remedy="See who writes it; what wrote it last may have been cut off.",
+            remedy="Find out who writes it; the last write may have been cut off.",
         ) from error

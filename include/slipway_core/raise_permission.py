@@ -24,7 +24,7 @@ from slipway_core.record.requirements import Before, Requirements
 from slipway_core.record.state import ReleaseState
 from slipway_core.rollout.lease import Lease
 
-_REMEDY = "see the record and the reports of this release; start it again when it is mended"
+_REMEDY = "see the record and the reports of this release; start it again when it is fixed"
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ def fleet_refusal(state: ReleaseState | None, *, manifest_sha256: str) -> RaiseR
     """
     if state is None:
         lacking: Lacking | None = ("a record of the version's gates", "it has no record")
-        told = "this version"
+        name = "this version"
     else:
-        told = f"version {state.version} of {state.model!r}"
+        name = f"version {state.version} of {state.model!r}"
         wanted = Raise(state.release_id, 100, manifest_sha256)
         lacking = _rejected(wanted, state) or _taken_back(state) or _proved_for_fleet(wanted, state)
     if lacking is None:
         return None
     return RaiseRefusedError(
-        f"{told} may not go to a fleet", expected=lacking[0], found=lacking[1], remedy=_REMEDY
+        f"{name} may not go to a fleet", expected=lacking[0], found=lacking[1], remedy=_REMEDY
     )
 
 
@@ -95,7 +95,7 @@ def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
             "the canary is over",
             expected=f"its lease, held by {holder}",
             found="no lease" if lease is None else _whose(lease),
-            remedy="the candidate's share is 0 or being taken back; release the version again with `force`",
+            remedy="the candidate's share is 0 or being rolled back; release the version again with `force`",
         )
     if lease.paused:
         return CanaryPausedError(
@@ -114,12 +114,12 @@ Lacking = tuple[str, str]
 def _rejected(wanted: Raise, state: ReleaseState) -> Lacking | None:
     if state.rejection is None or wanted.version not in (None, state.version):
         return None
-    return "a version that is not rejected", f"it was {state.rejection.told}"
+    return "a version that is not rejected", f"it was {state.rejection.sentence}"
 
 
 def _taken_back(state: ReleaseState) -> Lacking | None:
     if state.rolling_back or state.standing == "rolled_back" or state.outcome == "rolled_back":
-        return "a version that was not taken back", f"it was: {state.reason or 'no reason was told'}"
+        return "a version that was not rolled back", f"it was: {state.reason or 'no reason was given'}"
     return None
 
 
@@ -146,13 +146,13 @@ def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
     if state.rolling_back:
         return (
             "a release that goes forward",
-            f"it is being rolled back: {state.reason or 'no reason was told'}",
+            f"it is being rolled back: {state.reason or 'no reason was given'}",
         )
     bad = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
     if bad is not None:
         return (
             "no stage that refused or failed",
-            f"{bad.name} {bad.outcome}: {bad.reason or 'no reason was told'}",
+            f"{bad.name} {bad.outcome}: {bad.reason or 'no reason was given'}",
         )
     return None
 
@@ -213,7 +213,7 @@ def _approval_of(before: Before, required: Requirements, state: ReleaseState) ->
     found = f"by {of_this[-1].by or 'nobody known'}"
     if not state.triggered_by:
         return f"{wanted}, by two people, since no person has started the release", f"{found} alone"
-    return f"{wanted}, by another person than {state.triggered_by}", found
+    return f"{wanted}, by a person other than {state.triggered_by}", found
 
 
 def _step_missing(required: Requirements, wanted: Raise, state: ReleaseState) -> Lacking | None:
@@ -231,5 +231,5 @@ def _step_missing(required: Requirements, wanted: Raise, state: ReleaseState) ->
 
 def _whose(lease: Lease) -> str:
     if lease.is_ended:
-        return f"ended by {lease.ended_by}: {lease.ended_reason or 'no reason was told'}"
+        return f"ended by {lease.ended_by}: {lease.ended_reason or 'no reason was given'}"
     return f"held by {lease.holder or 'nobody'}"

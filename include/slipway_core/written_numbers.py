@@ -31,6 +31,15 @@ def amount(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else number(value, 6)
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write how many there are of something: `1 error`, `1,203 requests`, `2 retries`.
+
+    :param noun: the singular.
+    :param plural: the plural, where it is not the noun with an `s`.
+    """
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def tick(value: float) -> str:
     """Write a number that stands beside an axis, where there is little room: `0.01`, `10,000`, `10⁶`."""
     return number(value) if value == 0 or _SMALL <= abs(value) < _WIDEST_TICK else _power_of_ten(value)

@@ -50,11 +50,11 @@ def stop_reason(context: Context) -> str:
     What cannot be read is nothing: the task has more to do than to tell this.
     """
     try:
-        told = context["ti"].xcom_pull(task_ids=ADMIT_TASK, key=STOP_REASON)
+        reason = context["ti"].xcom_pull(task_ids=ADMIT_TASK, key=STOP_REASON)
     except Exception as error:  # Airflow's, of which there are many
-        log.warning("it could not be read why the run was stopped: %s", error)
+        log.warning("the reason why the run was stopped could not be read: %s", error)
         return ""
-    return " ".join(told.split())[:_REASON_LIMIT] if isinstance(told, str) else ""
+    return " ".join(reason.split())[:_REASON_LIMIT] if isinstance(reason, str) else ""
 
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:

@@ -43,12 +43,12 @@ class AirflowStats:
         try:
             threading.Thread(target=work, name="slipway Airflow's metrics", daemon=True).start()
         except RuntimeError as error:  # no thread can be started
-            log.warning("Airflow's metrics are not told of the release: %s", error)
+            log.warning("Airflow's metrics do not cover the release: %s", error)
             return
         if not done.wait(self._limit_s):
             self._hangs = True
             log.warning(
-                "Airflow's metrics took longer than %g s and are told no more: see the options of [metrics]",
+                "Airflow's metrics took longer than %g s and are switched off: see the options of [metrics]",
                 self._limit_s,
             )
 
@@ -64,7 +64,7 @@ def _tell(one: Measurement) -> None:
             case "timer":
                 stats.timing(name, one.value, tags=tags)
     except Exception as error:  # whatever it is: no release fails for it
-        log.warning("Airflow's metrics are not told of %s: %s", name, error)
+        log.warning("Airflow's metrics do not cover %s: %s", name, error)
 
 
 AIRFLOW_STATS = AirflowStats()

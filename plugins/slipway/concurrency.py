@@ -10,7 +10,7 @@ Thing = TypeVar("Thing")
 Outcome = TypeVar("Outcome")
 
 
-def each(act: Callable[[Thing], Outcome], things: Iterable[Thing], workers: int) -> list[Outcome]:
+def map_concurrently(act: Callable[[Thing], Outcome], things: Iterable[Thing], workers: int) -> list[Outcome]:
     """Return what comes of each, in the order of the things; `workers` of them are under way at once.
 
     The first error, in that order, is raised when those under way have ended; what has not begun does not begin.

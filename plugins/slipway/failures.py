@@ -45,9 +45,9 @@ class PlainFailure(AirflowFailException):
     :param page: the address of the page that shows why; "": there is none.
     """
 
-    def __init__(self, told: str, *, why: str = "", page: str = "") -> None:
-        super().__init__(f"{told} {why}".strip())
-        self.told, self.why, self.page = told, why, page
+    def __init__(self, message: str, *, why: str = "", page: str = "") -> None:
+        super().__init__(f"{message} {why}".strip())
+        self.message, self.why, self.page = message, why, page
 
 
 @contextmanager
@@ -66,17 +66,17 @@ def airflow_failures(page: Callable[[], str] | None = None) -> Iterator[None]:
 
 def block_of(error: BaseException | None) -> str | None:
     """Return how a task's log shows an error, a line for each thing that is known; None: with its traceback."""
-    told, page = error, ""
+    cause, page = error, ""
     if isinstance(error, AirflowFailException):
-        told, page = error.__cause__ or error, getattr(error, "page", "")
-    if isinstance(told, TritonError):
-        told = slipway_error(told)
-    if isinstance(told, SlipwayError):
-        heading = next((one for kind, one in _HEADINGS if isinstance(told, kind)), "FAILED")
-        lines = [("expected", told.expected), ("found", told.found), ("to do", told.remedy)]
-        what = told.what
-    elif isinstance(told, PlainFailure):
-        heading, what, lines = "FAILED", told.told, [("why", told.why or None)]
+        cause, page = error.__cause__ or error, getattr(error, "page", "")
+    if isinstance(cause, TritonError):
+        cause = slipway_error(cause)
+    if isinstance(cause, SlipwayError):
+        heading = next((one for kind, one in _HEADINGS if isinstance(cause, kind)), "FAILED")
+        lines = [("expected", cause.expected), ("found", cause.found), ("to do", cause.remedy)]
+        what = cause.what
+    elif isinstance(cause, PlainFailure):
+        heading, what, lines = "FAILED", cause.message, [("why", cause.why or None)]
     else:
         return None
     lines.append(("see", page or None))

@@ -24,6 +24,7 @@ from slipway_core.record.arrivals import (
     version_folders,
 )
 from slipway_core.spec.rollout.rollout import AfterRollback
+from slipway_core.written_numbers import counted
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +77,14 @@ class ModelLook:
         self._until_s = until_s
         self._after_rollback = after_rollback
 
-    def __call__(self, model: str, told: Collection[int] = ()) -> Look:
-        """Finds the versions of the model that are to be started; `told` are those that events tell of.
+    def __call__(self, model: str, announced: Collection[int] = ()) -> Look:
+        """Finds the versions of the model that are to be started; `announced` are those that events tell of.
 
         :raises TransientError: the store does not answer, or the time is up.
         :raises UserError: the model has more folders than are listed.
         """
         look = Look()
-        landed = self._landed(model, told, look)
+        landed = self._landed(model, announced, look)
         if not landed:
             return look
         history = self._history(model, look)
@@ -91,9 +92,11 @@ class ModelLook:
         started = [] if newest.version is None else [IncomingVersion(model, newest.version)]
         offered = (IncomingVersion(model, version) for version in landed if version not in newest.rejected)
         new = missing_releases(offered, started)
-        unread = [each for each in new if not self._recall(each, landed[each.version], told, look)]
+        unread = [each for each in new if not self._recall(each, landed[each.version], announced, look)]
         if len(unread) > _READS_OF_A_MODEL:
-            look.set_aside.append(f"{model}: {len(unread)} versions are new; only the newest were read.")
+            look.set_aside.append(
+                f"{model}: {counted(len(unread), 'new version')} found; only the newest were read."
+            )
         for incoming in unread[-_READS_OF_A_MODEL:]:
             self._judge(incoming, landed[incoming.version], look)
         if look.arrivals:
@@ -118,7 +121,7 @@ class ModelLook:
             f"{versions}). Remedy: start `model_release` by hand, or set `rollout.after_rollback: go_on`."
         )
 
-    def _landed(self, model: str, told: Collection[int], look: Look) -> dict[int, Upload | None]:
+    def _landed(self, model: str, announced: Collection[int], look: Look) -> dict[int, Upload | None]:
         """The versions in ``incoming/``, with the upload of their ready.json where a single page tells it."""
         prefix = f"incoming/{model}/"
         page = self._list(prefix, pages=1)
@@ -144,7 +147,7 @@ class ModelLook:
             uploads = dict.fromkeys(versions)
             if not page.is_whole:
                 look.set_aside.append(f"{prefix}: there is more in it than is listed.")
-                uploads |= dict.fromkeys(told)
+                uploads |= dict.fromkeys(announced)
         look.set_aside += [f"{stray!r} belongs to no version: expected {prefix}VERSION/…" for stray in strays]
         return uploads
 
@@ -152,11 +155,11 @@ class ModelLook:
         return ModelHistory(model, self._list, look.set_aside.append)
 
     def _recall(
-        self, incoming: IncomingVersion, upload: Upload | None, told: Collection[int], look: Look
+        self, incoming: IncomingVersion, upload: Upload | None, announced: Collection[int], look: Look
     ) -> bool:
         """Whether it is known that this upload starts nothing."""
         known = self._kept.get(incoming)
-        if known is None or upload is None or known.upload != upload.digest or incoming.version in told:
+        if known is None or upload is None or known.upload != upload.digest or incoming.version in announced:
             return False
         look.kept[incoming] = known
         if known.reason is not None:
@@ -221,7 +224,7 @@ class ModelLook:
 
     def _require_time(self) -> None:
         if time.monotonic() > self._until_s:
-            raise TimedOutError("the time of this look is up", remedy="the next sweep goes on")
+            raise TimedOutError("this scan's time is up", remedy="the next scan goes on")
 
 
 def look_at_models(
@@ -235,7 +238,7 @@ def look_at_models(
     """
     pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="intake")
     try:
-        futures = {model: pool.submit(partial(look, model, told)) for model, told in models.items()}
+        futures = {model: pool.submit(partial(look, model, announced)) for model, announced in models.items()}
         waiting: set[Future[Look]] = set(futures.values())
         while waiting and (left_s := until_s - time.monotonic()) > 0:
             _, waiting = wait(waiting, timeout=min(left_s, _PROGRESS_S))
@@ -266,5 +269,5 @@ def _together(futures: Mapping[str, Future[Look]]) -> Look:
 
 def _error_of(future: Future[Look]) -> BaseException | None:
     if future.cancelled() or not future.done():
-        return TimedOutError("it was not looked at in time", remedy="the next sweep looks at it")
+        return TimedOutError("it was not looked at in time", remedy="the next scan looks at it")
     return future.exception()

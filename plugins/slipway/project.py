@@ -19,9 +19,9 @@ def project_commit() -> str:
 
     An image without git history says it by the variable `SLIPWAY_COMMIT`.
     """
-    told = text_of(COMMIT_VARIABLE)
-    if told:
-        return told
+    commit = text_of(COMMIT_VARIABLE)
+    if commit:
+        return commit
     command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

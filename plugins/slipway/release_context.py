@@ -108,7 +108,7 @@ class ReleaseContext:
         try:
             return self.record
         except Exception as error:  # whatever is wrong with it is not needed here
-            log.warning("going on without the release file: %s", error)
+            log.warning("continuing without the release file: %s", error)
         address = self.address
         store = ModelStoreHook(address.bucket, self._connections.aws)
         return ReleaseRecord(store, address.model, address.version, address.release_id)
@@ -119,7 +119,7 @@ class ReleaseContext:
         try:
             return make_outbox(self.release_run.bucket, self.release_run.spec, self._connections.aws)
         except Exception as error:  # the way back asks for nothing but the cluster
-            log.warning("nobody is told: the release file cannot be read: %s", error)
+            log.warning("no notice is sent: the release file cannot be read: %s", error)
             return Outbox(lambda: self.store, ())
 
     @cached_property

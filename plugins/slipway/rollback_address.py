@@ -120,7 +120,7 @@ class NamedService:
             if said:
                 spec = apply_overrides(spec, {"rollout": said}, "the run's parameters")
         except Exception as error:  # whatever is wrong with it is told when users are safe
-            log.warning("going on without the release file of %s: %s", name, error)
+            log.warning("continuing without the release file of %s: %s", name, error)
             return cls._guess(releases_dir, name, said, _problem(error, name))
         rollout = spec.rollout
         found = cls(name, rollout.namespace, rollout.inference_service, rollout.ready_timeout_s, spec)
@@ -160,7 +160,7 @@ class NamedService:
         """Return the release file, or what stands for it where the address is all that is needed."""
         if self.spec is not None:
             return self.spec
-        log.warning("going on without the release file: %s", self.problem)
+        log.warning("continuing without the release file: %s", self.problem)
         rollout = {
             "namespace": self.namespace,
             "inference_service": self.inference_service,

@@ -19,22 +19,22 @@ NOTE_KEY = "run_note"
 """The XCom's key."""
 
 
-def tell_release(context: Mapping[str, Any], model: object, version: object, told: str) -> None:
+def tell_release(context: Mapping[str, Any], model: object, version: object, text: str) -> None:
     """Tell where the release of a version stands, or how it ended."""
-    _tell(context, release_note(model, version, told, release_page(model, version)))
+    _tell(context, release_note(model, version, text, release_page(model, version)))
 
 
-def tell_act(context: Mapping[str, Any], model: object, told: str) -> None:
+def tell_act(context: Mapping[str, Any], model: object, text: str) -> None:
     """Tell what a run has done that a person asked for, about a model or, with None, about every one."""
-    _tell(context, note_of("all models" if model is None else str(model), told, model_page(model)))
+    _tell(context, note_of("all models" if model is None else str(model), text, model_page(model)))
 
 
-def tell_fleet(context: Mapping[str, Any], fleet: object, version: object, told: str, page: str) -> None:
+def tell_fleet(context: Mapping[str, Any], fleet: object, version: object, text: str, page: str) -> None:
     """Tell where the release of a version to a fleet stands, or how it ended.
 
     :param page: the address of the version's page; "": none.
     """
-    _tell(context, release_note(fleet, version, told, page))
+    _tell(context, release_note(fleet, version, text, page))
 
 
 def _tell(context: Mapping[str, Any], note: str) -> None:
@@ -42,4 +42,4 @@ def _tell(context: Mapping[str, Any], note: str) -> None:
     try:
         context["ti"].xcom_push(NOTE_KEY, note)
     except Exception as error:  # a note is worth no failure
-        log.debug("the run's note could not be told: %s", error)
+        log.debug("the run's note could not be written: %s", error)

@@ -14,7 +14,7 @@ from tests.support.web.live_canary import LiveCanary
 from tests.support.web.workflows import airflow_client, ask, start_run
 
 RUN = "digits-51"
-WHY_NOT = "You have started this run: another person must agree. You may decline it."
+WHY_NOT = "You started this run, so another person must approve it. You can decline it."
 QUESTION = "Release digits version 51 to live traffic?"
 
 

@@ -104,7 +104,7 @@ def test_from_the_overview_to_what_differs_by_keyboard(visit: Visitor) -> None:
     page.keyboard.press("Space")
     page.get_by_label("with version 4").focus()
     page.keyboard.press("Space")
-    _tab_to(page, "button", "Compare the two that are chosen")
+    _tab_to(page, "button", "Compare the selected versions")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("v2 and v4")
     expect(page.get_by_role("row", name="max_batch_size: 128")).to_be_visible()

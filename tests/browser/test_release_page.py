@@ -72,7 +72,7 @@ def test_pause_by_a_button_starts_the_run_under_the_persons_name(
     expect(dialog).to_contain_text("Keeps the candidate at its weight")
     dialog.get_by_role("textbox").fill("a look at the logs")
     dialog.get_by_role("button", name="Pause").click()
-    expect(page.locator("#told")).to_contain_text("started as the run fraud-score-pause-")
+    expect(page.locator("#message")).to_contain_text("started as the run fraud-score-pause-")
     (run,) = [one for one in runs_of(workflow_site, "canary_pause") if one["conf"]["model"] == "fraud-score"]
     assert (run["triggering_user_name"], run["conf"]["reason"]) == ("operator", "a look at the logs")
     expect(page.locator('.steps [aria-current="step"]')).to_contain_text("5 %")
@@ -93,7 +93,7 @@ def test_a_roll_back_is_three_clicks_from_the_overview(
     expect(dialog.get_by_role("textbox")).to_be_focused()
     page.keyboard.type("answers are wrong")
     dialog.get_by_role("button", name="Roll back").click()
-    expect(page.locator("#told")).to_contain_text("started as the run search-ranker-rollback")
+    expect(page.locator("#message")).to_contain_text("started as the run search-ranker-rollback")
     (run,) = [
         one for one in runs_of(workflow_site, "model_rollback") if one["conf"]["model"] == "search-ranker"
     ]
@@ -127,7 +127,7 @@ def test_a_reason_that_is_needed_is_asked_for(
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(page.locator("#told")).to_be_hidden()
+    expect(page.locator("#message")).to_be_hidden()
 
 
 def test_an_act_that_airflow_refuses_is_told_in_its_form(come_in: Visitor, records: ModelStoreHook) -> None:
@@ -151,7 +151,7 @@ def test_a_viewer_has_no_buttons(come_in: Visitor, records: ModelStoreHook) -> N
     _canary(records, "intent")
     page = come_in("viewer").go("/models/intent/versions/3")
     _open(page)
-    expect(page.get_by_text("You may look at this, and not act")).to_be_visible()
+    expect(page.get_by_text("You have read-only access")).to_be_visible()
     assert page.locator("form[data-act]").count() == 0
 
 
@@ -185,7 +185,7 @@ def test_without_scripts_the_page_is_whole_and_acts(
     page.get_by_role("button", name="Pause", exact=True).click()
     page.locator("#act-pause-reason").fill("no script here")
     page.locator("#act-pause-dialog").get_by_role("button", name="Pause").click()
-    expect(page.get_by_text("Asked for by operator")).to_be_visible()
+    expect(page.get_by_text("Requested by operator")).to_be_visible()
     expect(page.get_by_text("no script here")).to_be_visible()
     assert any(one["conf"]["model"] == "magika" for one in runs_of(workflow_site, "canary_pause"))
 

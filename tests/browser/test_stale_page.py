@@ -80,7 +80,7 @@ def test_a_page_over_a_hanging_store_says_its_age_and_is_current_soon_after(
     page.evaluate("window.kept = true")
     stoppable.signal(signal.SIGSTOP)
     try:
-        expect(age).to_contain_text("This is how it was at", timeout=LIMIT_MS)
+        expect(age).to_contain_text("Data from", timeout=LIMIT_MS)
         raising = page.get_by_role("button", name=raises, exact=True).first
         expect(raising).to_have_attribute("aria-disabled", "true", timeout=LIMIT_MS)
         expect(raising).to_have_accessible_description(re.compile("How things stand is not known now"))

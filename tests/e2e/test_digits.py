@@ -84,7 +84,7 @@ def test_report_adds_up(digits: DigitsStory, which: str) -> None:
 
 def test_version_whose_event_was_lost_is_found(digits: DigitsStory) -> None:
     """A version of which the bucket told nobody is found by the sweep, and started under its own run id."""
-    assert digits.third_conf["reason"] == "the sweep found it"
+    assert digits.third_conf["reason"] == "found by the scheduled scan"
     assert (digits.third_conf["model"], digits.third_conf["version"]) == ("digits", 3)
 
 

@@ -55,7 +55,7 @@ def test_server_that_differs_is_told(fleet: FleetStory) -> None:
     """The watch fails, and keeps in the bucket what it has told: the version, and what is loaded besides."""
     assert set(fleet.told.told) == {
         f"{LEFT} serves version 1, the fleet's version is 3",
-        f"{LEFT} has {ON_CALL}_v3 loaded besides",
+        f"{LEFT} has {ON_CALL}_v3 loaded as well",
     }
 
 

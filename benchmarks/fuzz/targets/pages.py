@@ -12,7 +12,7 @@ from slipway_core.bucket_layout import live_key, model_view_key
 from slipway_core.read_model.documents import ModelDocument
 from slipway_core.read_model.live import LiveDocument
 from slipway_core.read_model.live_in_model import with_live
-from slipway_core.read_model.model_fold import beside_of, updated
+from slipway_core.read_model.model_fold import context_of, updated
 
 _NOW = datetime(2026, 11, 22, tzinfo=UTC)
 _MODEL = model_name(0)
@@ -31,7 +31,7 @@ def _read_view(content: bytes) -> None:
     if document.model != line.model:
         raise BrokenPromiseError("a line of another model")
     now = updated(
-        document, line, open_now=_DOCUMENT.open_release, beside=beside_of(document), written_at=_NOW
+        document, line, open_now=_DOCUMENT.open_release, beside=context_of(document), written_at=_NOW
     )
     ModelDocument.from_bytes(now.to_bytes(), "the same")
 

@@ -56,8 +56,8 @@ _BY_PEOPLE = (
 def _events() -> list[Any]:
     by_kind = {event["kind"]: event for story in stories() for event in story}
     first = stories()[0][0]
-    told = [{**first, "kind": one.kind, "data": one.to_document()} for one in _BY_PEOPLE]
-    return [*by_kind.values(), *told]
+    by_people = [{**first, "kind": one.kind, "data": one.to_document()} for one in _BY_PEOPLE]
+    return [*by_kind.values(), *by_people]
 
 
 def _keys(rng: Random, seeds: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from slipway_core.errors import VersionDeletedError
 from slipway_core.operations.audit import GcApproval, require_approved
 from slipway_core.operations.gc_run import ModelResult, RunPlan, VersionResult
 from slipway_core.operations.names_in_use import versions_named
-from slipway_core.operations.pins import Pin, told_of_pin
+from slipway_core.operations.pins import Pin, pin_sentence
 from slipway_core.operations.retention import ModelFacts, ModelPlan, StoredVersion, plan_retention
 from slipway_core.publishing.tombstone import Tombstone, deleted_error
 from slipway_core.reports.retention_page import render_retention_html
@@ -97,7 +97,7 @@ TARGETS = tuple(
         ("retention_run", (_tree(_RUN),), _read_run, 0.3),
         ("retention_result", (_tree(_RESULT),), lambda content: ModelResult.from_bytes(content, "x"), 1.0),
         ("retention_approval", (_tree(_APPROVAL),), _read_approval, 1.0),
-        ("retention_pin", (_tree(_PIN),), told_of_pin, 1.0),
+        ("retention_pin", (_tree(_PIN),), pin_sentence, 1.0),
         ("retention_tombstone", (_tree(_TOMBSTONE),), _read_tombstone, 1.0),
     )
 )

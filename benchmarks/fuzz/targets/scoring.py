@@ -15,8 +15,8 @@ from benchmarks.fuzz import mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
 from slipway_core.gates.validation.scoring.returned import read_returned
-from slipway_core.spec.suites.beside import parse_suite
 from slipway_core.spec.suites.expectations import Expectation
+from slipway_core.spec.suites.named_files import parse_suite
 
 _ROWS = 3
 _BETWEEN = {"column": "label", "min_value": 0, "max_value": 9, "strict_min": True}

@@ -26,7 +26,7 @@ def rates(total: Totals) -> str:
 def left_words(left_s: float, step: Totals) -> str:
     """Return how much of the bake is left, and for how long nobody has asked the candidate in this step."""
     idle_s = step.idle_seconds
-    idle = f" (nobody has asked the candidate for {idle_s:.0f} s)" if idle_s else ""
+    idle = f" (the candidate has had no requests for {idle_s:.0f} s)" if idle_s else ""
     return f"{left_s:.0f} s of the bake are left{idle}"
 
 

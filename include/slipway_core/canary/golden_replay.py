@@ -65,8 +65,8 @@ class GoldenReplayEvidence:
 
     def latency_words(self, of: str = "replayed golden requests") -> str:
         """Return the latencies of the requests in words, which are called so; "" where none were seen."""
-        told = self._tests.latency_words("latency")
-        return f"{of}: {told}" if told else ""
+        words = self._tests.latency_words("latency")
+        return f"{of}: {words}" if words else ""
 
     def part(self, name: HypothesisName) -> float:
         """Return what the windows have made of the wealth that they began with, for one test."""

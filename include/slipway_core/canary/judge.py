@@ -125,8 +125,8 @@ class CanaryJudge:
         self._no_data_windows += 1
         if self._failed is not None:
             return self._verdict("fail", self._failed, no_data=True)
-        told = f"The metrics source could not be read ({self._no_data_windows} in a row): {reason}"
-        return self._verdict("inconclusive", told, no_data=True)
+        reason_text = f"The metrics source could not be read ({self._no_data_windows} in a row): {reason}"
+        return self._verdict("inconclusive", reason_text, no_data=True)
 
     def count_unjudged(self, window: Window) -> None:
         """Count what users met while nobody watched, beside all that is judged.
@@ -245,10 +245,10 @@ class CanaryJudge:
         """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""
         if name not in ("latency", "latency_ceiling"):
             return rates(self._canary)
-        told = self._users.tests.latency_words(name)
+        words = self._users.tests.latency_words(name)
         if name == "latency":
-            told = self._others.latency_words(told, self._users.tests.evidence()["latency"])
-        return told or rates(self._canary)
+            words = self._others.latency_words(words, self._users.tests.evidence()["latency"])
+        return words or rates(self._canary)
 
     def _statistics(self) -> Statistics:
         evidence = self._evidence()
@@ -315,6 +315,6 @@ class CanaryJudge:
                 "the saved state of the canary's judge cannot be read",
                 expected=f"JSON as CanaryJudge.to_json writes it, state version {_STATE_VERSION}",
                 found=f"{type(error).__name__}: {error}",
-                remedy="roll the canary back; without its judge it cannot go on",
+                remedy="roll the canary back; it cannot continue without its judge",
             ) from error
         return judge

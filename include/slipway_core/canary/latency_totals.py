@@ -40,17 +40,17 @@ class LatencyTotals:
         mine = quantile_ms(self._candidate, level)
         if theirs is None or mine is None:
             return ""
-        told = (
+        words = (
             f"p{100 * level:g} {_in_ms(mine)} against {_in_ms(theirs)} of stable (quantile {level:g} from "
             f"{sum(self._candidate.values()):,} and {sum(self._stable.values()):,} requests"
         )
         bound = ceiling_bound(self._candidate, theirs[0])
         if bound is not None and bound in self._stable:
-            told += (
+            words += (
                 f"; {_share(self._candidate, bound)} of its answers took longer than {bound:g} ms, "
                 f"{_share(self._stable, bound)} of stable's"
             )
-        return f"{told})"
+        return f"{words})"
 
     def against_ceiling(self, level: float, ceiling_ms: float) -> str:
         """Return the candidate's latency at one level and how often it exceeds the ceiling, in words; "" if unknown."""

@@ -36,12 +36,12 @@ def window_line(verdict: Verdict, at: datetime) -> str:
 
     :param at: when it was judged, UTC.
     """
-    told, window = verdict.statistics, verdict.window
+    statistics, window = verdict.statistics, verdict.window
     parts = [
         f"{at:%H:%M:%S}",
-        "   - " if told.weight is None else f"{told.weight:>3} %",
+        "   - " if statistics.weight is None else f"{statistics.weight:>3} %",
         f"{verdict.status:<{_LONGEST_STATUS}}",
-        f"evidence {number(told.total_evidence):>7} of {number(told.threshold)}",
+        f"evidence {number(statistics.total_evidence):>7} of {number(statistics.threshold)}",
     ]
     if window is None:
         parts.append("no data from the metrics source")

@@ -62,12 +62,12 @@ class OtherSources:
         :param users_words: what users' windows say of them, and
         :param users_evidence: how much.
         """
-        told, most = users_words, users_evidence
+        words, most = users_words, users_evidence
         for one in self.evidence:
             if one.latency() > most:
                 most = one.latency()
-                told = one.latency_words() if one is self.replayed else one.latency_words(STREAMED)
-        return told
+                words = one.latency_words() if one is self.replayed else one.latency_words(STREAMED)
+        return words
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready; what has not begun is null."""

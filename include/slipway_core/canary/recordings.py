@@ -110,7 +110,7 @@ def read_entry(line: str) -> Entry:
         return _window(value)
     if len(named) != 1:
         found = " and ".join(f'"{name}"' for name in named) or _shortened(line)
-        raise ReplayError("this is no line of a recording", expected=_EXPECTED_LINE, found=found)
+        raise ReplayError("this is not a line of a recording", expected=_EXPECTED_LINE, found=found)
     kind, content = named[0], value[named[0]]
     if kind == "no_data":
         return NoData(str(content))

@@ -52,7 +52,7 @@ class StreamedRequests:
             )
         if self._is_silent:
             return (
-                f"Nobody knows what streams hold now: of the last window's {STREAMED} not one was answered by both "
+                f"It is unknown what streams hold now: of the last window's {STREAMED} not one was answered by both "
                 f"versions ({streams_told(step)})."
             )
         return None

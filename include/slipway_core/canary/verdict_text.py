@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from slipway_core.canary.verdict import Statistics, Verdict
 from slipway_core.metrics.samples import Sample, Source
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
-from slipway_core.written_numbers import number
+from slipway_core.written_numbers import counted, number
 
 _Name = TypeVar("_Name", bound=str)
 
@@ -21,9 +21,9 @@ HYPOTHESIS_WORDS: dict[str, str] = {
 REPLAYED, STREAMED = "replayed golden requests", "streamed golden requests"
 _SOURCE_WORDS: Mapping[str, str] = {"replay": REPLAYED, "stream": STREAMED}
 _MEANING = {
-    "pass": "The candidate may go on: nothing speaks against it, and enough was seen.",
-    "fail": "The candidate has to go: what was seen is too unlikely for one that is no worse. A fail is final.",
-    "inconclusive": "It cannot be told: the candidate is neither cleared nor condemned.",
+    "pass": "The candidate may continue: enough was seen, and nothing speaks against it.",
+    "fail": "The candidate is rolled back: this is too unlikely for a version as good as stable. A fail is final.",
+    "inconclusive": "Not enough data yet: the candidate is neither cleared nor condemned.",
 }
 
 
@@ -58,8 +58,8 @@ def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
         lines.append(f"\n{step[0]} % of the traffic, to be watched for {step[1]:g} s")
     elapsed = duration(verdict.statistics.canary.seconds)
     weight = "" if step[0] is None else f", weight {step[0]} %"
-    told = "" if verdict.window is None else source_words(verdict.window.source)
-    source = f" of {told}" if told else ""
+    source_name = "" if verdict.window is None else source_words(verdict.window.source)
+    source = f" of {source_name}" if source_name else ""
     lines.append(
         f"\nWindow {number}{source}, {elapsed} seen{weight}: {verdict.status.upper()}. {verdict.reason}"
     )
@@ -72,8 +72,8 @@ def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
 
 def source_of(window: Mapping[str, Any] | None) -> Source:
     """Return whose requests a window, as it is recorded, is of."""
-    told = "users" if window is None else window.get("source")
-    return "replay" if told == "replay" else "stream" if told == "stream" else "users"
+    source = "users" if window is None else window.get("source")
+    return "replay" if source == "replay" else "stream" if source == "stream" else "users"
 
 
 def source_words(source: str) -> str:
@@ -89,7 +89,7 @@ def conclusion(verdict: Verdict, windows: int, no_data: int) -> str:
     :param no_data: how many of them had no data.
     """
     unseen = f", {no_data} of them without data" if no_data else ""
-    seen = "1 window" if windows == 1 else f"{windows} windows"
+    seen = counted(windows, "window")
     return f"\nConclusion after {seen}{unseen}: {verdict.status.upper()}. {verdict.reason}\n{meaning(verdict.status)}"
 
 

@@ -97,7 +97,7 @@ def alias_config(config: Mapping[str, Any], name: str, version: int, manifest_sh
     inputs, outputs = list(config.get("input") or ()), list(config.get("output") or ())
     if not inputs or not outputs:
         raise ModelInvalidError(
-            f"no alias can lead to a version of {name!r}",
+            f"no alias can point to a version of {name!r}",
             expected="inputs and outputs in its configuration",
             found="none of one kind",
             remedy="write both into its config.pbtxt",

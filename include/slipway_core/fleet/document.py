@@ -89,7 +89,7 @@ class FleetDocument(BaseModel):
         except ValidationError as error:
             found = first_problem(error)
         raise UserError(
-            f"{name} is no fleet's document",
+            f"{name} is not a valid fleet document",
             expected="a document as this project writes it",
             found=found,
             remedy="find out who wrote it; no server is changed by it",

@@ -61,12 +61,12 @@ class FleetOutcome(BaseModel):
         return self.outcome == "committed" and bool(self.servers) and not self.missing
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return what came of it, in words."""
         counted = sum(one.version == self.version for one in self.servers.values())
         what = {
             "committed": f"on {counted} of {len(self.servers)} servers",
-            "taken_back": "taken back: each server that answers has what it had before",
-            "failed": "neither on all servers nor taken back on all",
+            "taken_back": "rolled back: each server that answers has what it had before",
+            "failed": "neither on all servers nor rolled back on all",
         }[self.outcome]
         return ". ".join([what, *self.reasons])

@@ -56,7 +56,7 @@ class Parity(BaseModel):
     def leftovers(self) -> tuple[str, ...]:
         """Return what is loaded without need, in words; while a release is under way that is what it works on."""
         return tuple(
-            f"{one.server} has {', '.join(one.leftovers)} loaded besides"
+            f"{one.server} has {', '.join(one.leftovers)} loaded as well"
             for one in self.servers
             if one.leftovers
         )
@@ -92,7 +92,7 @@ def parity_of(
     differences += _odd("configuration", [(one.server, one.config_sha256) for one in same])
     if manifest_sha256:
         differences += [
-            f"{one.server} was told to serve the manifest {_short(one.manifest_sha256)}, "
+            f"{one.server} was given the manifest {_short(one.manifest_sha256)}, "
             f"the fleet's is {_short(manifest_sha256)}"
             for one in same
             if one.manifest_sha256 != manifest_sha256

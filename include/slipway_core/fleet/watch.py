@@ -20,7 +20,7 @@ def watch_key(fleet: str) -> str:
     return f"fleets/{validate_model_name(fleet)}/watch.json"
 
 
-class Told(BaseModel):
+class Notified(BaseModel):
     """When a finding was told last, and by which run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,12 +29,12 @@ class Told(BaseModel):
     run_id: str
 
 
-class ToldFindings(BaseModel):
+class NotifiedFindings(BaseModel):
     """What is amiss with a fleet and was told, by the finding's words."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    told: dict[str, Told] = {}
+    told: dict[str, Notified] = {}
 
     def to_bytes(self) -> bytes:
         """Return the document as UTF-8 JSON."""
@@ -59,8 +59,8 @@ class ToldFindings(BaseModel):
         """Return what is kept when a run has told its news; what is not found any more is forgotten."""
         new = self.news(found, run_id, now)
         kept = {one: self.told[one] for one in found if one not in new}
-        return type(self)(told={**kept, **{one: Told(at=now, run_id=run_id) for one in new}})
+        return type(self)(told={**kept, **{one: Notified(at=now, run_id=run_id) for one in new}})
 
     def _is_known(self, finding: str, run_id: str, now: datetime) -> bool:
-        told = self.told.get(finding)
-        return told is not None and told.run_id != run_id and now - told.at < TOLD_AGAIN_AFTER
+        notified = self.told.get(finding)
+        return notified is not None and notified.run_id != run_id and now - notified.at < TOLD_AGAIN_AFTER

@@ -296,12 +296,14 @@ def _without_fault(report: MirrorReport, limits: MirrorLimits, agreement: float 
             f"{shown} of {counts.compared} answers show a class in the output `{limits.class_output}`: "
             f"{limits.agreement_min:.1%} agreement is asked for, and {needed} must show one",
         )
-    told = [f"stable and candidate answered {counts.compared} requests, {counts.differ} of them differently"]
+    sentences = [
+        f"stable and candidate answered {counts.compared} requests, {counts.differ} of them differently"
+    ]
     if counts.candidate_failed:
-        told.append(f"the candidate failed on {counts.candidate_failed}")
+        sentences.append(f"the candidate failed on {counts.candidate_failed}")
     if agreement is not None:
-        told.append(f"{agreement:.1%} of {report.rows.compared} rows got the same class")
-    return "pass", "; ".join(told)
+        sentences.append(f"{agreement:.1%} of {report.rows.compared} rows got the same class")
+    return "pass", "; ".join(sentences)
 
 
 def _lost(counts: MirrorCounts) -> str:

@@ -24,7 +24,7 @@ def pod_result(value: object, uri: str) -> Mapping[str, Any]:
     if isinstance(value, dict) and isinstance(value.get("error", ""), dict | None):
         return value
     raise SlipwayError(
-        f"{uri} is no result of a pod of this project",
+        f"{uri} is not a result of a pod of this project",
         expected="a mapping whose `error` is null or a mapping",
         found=f"{str(value)[:200]!r}",
         remedy="Use an image that fits this release of the project; see who writes to the release's evidence.",

@@ -16,11 +16,11 @@ Kind = Literal["gauge", "counter"]
 
 @dataclass(frozen=True)
 class Family:
-    """A metric: `told` is its help text, `when` says when a model has a series of it."""
+    """A metric: `help_text` is its help text, `when` says when a model has a series of it."""
 
     name: str
     kind: Kind
-    told: str
+    help_text: str
     labels: tuple[str, ...] = ("model",)
     when: str = "always"
 

@@ -44,7 +44,7 @@ class Moment:
 
     name: str
     kind: Kind
-    told: str
+    help_text: str
     tags: tuple[str, ...] = ()
 
     def of(self, model: str, value: float = 1, **tags: str) -> Measurement:
@@ -108,7 +108,7 @@ MOMENTS = (
 
 def measurements_of(event: Event) -> tuple[Measurement, ...]:
     """Return what Airflow is told of an event when it has been written to the record."""
-    return _told(event.data, event.model)
+    return _measurements(event.data, event.model)
 
 
 def measurements_of_end(state: ReleaseState) -> tuple[Measurement, ...]:
@@ -117,82 +117,82 @@ def measurements_of_end(state: ReleaseState) -> tuple[Measurement, ...]:
         return ()
     model, outcome = state.model, state.outcome
     # A gauge keeps its last value: there is no candidate any more.
-    told = [CONCLUDED.of(model, outcome=outcome), INTENDED.of(model, 0), OBSERVED.of(model, 0)]
+    measurements = [CONCLUDED.of(model, outcome=outcome), INTENDED.of(model, 0), OBSERVED.of(model, 0)]
     if state.seconds is not None:
-        told.append(DURATION.of(model, _ms(state.seconds), outcome=outcome))
+        measurements.append(DURATION.of(model, _ms(state.seconds), outcome=outcome))
     lead_s = state.seconds_from_landed_to_promoted
     if lead_s is not None:
-        told.append(LEAD_TIME.of(model, _ms(lead_s)))
+        measurements.append(LEAD_TIME.of(model, _ms(lead_s)))
     for since, seconds in (
         ("first_bad_answer", state.seconds_from_first_bad_answer_to_weight_0),
         ("decision", state.seconds_from_decision_to_weight_0),
     ):
         if seconds is not None:
-            told.append(RECOVERY.of(model, _ms(seconds), since=since))
-    return tuple(told)
+            measurements.append(RECOVERY.of(model, _ms(seconds), since=since))
+    return tuple(measurements)
 
 
 @singledispatch
-def _told(data: EventData, model: str) -> tuple[Measurement, ...]:
+def _measurements(data: EventData, model: str) -> tuple[Measurement, ...]:
     """Return what is told of an event; most kinds tell nothing."""
     return ()
 
 
-@_told.register
+@_measurements.register
 def _started(data: ReleaseStarted, model: str) -> tuple[Measurement, ...]:
     return (STARTED.of(model),)
 
 
-@_told.register
+@_measurements.register
 def _stage(data: StageFinished, model: str) -> tuple[Measurement, ...]:
     # A pod for each variant has a stage of its own: `convert-VARIANT`.
     stage = data.stage.partition("-")[0]
     return (STAGES.of(model, stage=stage, outcome=_known(data.outcome, STAGE_OUTCOMES)),)
 
 
-@_told.register
+@_measurements.register
 def _step(data: StepFinished, model: str) -> tuple[Measurement, ...]:
     return (STEPS.of(model, verdict=_known(data.verdict, VERDICTS)),)
 
 
-@_told.register
+@_measurements.register
 def _window(data: WindowJudged, model: str) -> tuple[Measurement, ...]:
     counted = WINDOWS.of(model, verdict=_known(data.verdict.get("status"), VERDICTS))
     evidence = _evidence(data.verdict)
     return (counted,) if evidence is None else (counted, EVIDENCE.of(model, evidence))
 
 
-@_told.register
+@_measurements.register
 def _rollback(data: RollbackStarted, model: str) -> tuple[Measurement, ...]:
     return (ROLLBACKS.of(model, by=_word(_known(data.by, ROLLBACK_AUTHORS))),)
 
 
-@_told.register
+@_measurements.register
 def _approved(data: Approved, model: str) -> tuple[Measurement, ...]:
     return (APPROVALS.of(model, before=_known(data.before, ("canary", "promotion"))),)
 
 
-@_told.register
+@_measurements.register
 def _rejected(data: VersionRejected, model: str) -> tuple[Measurement, ...]:
     return (REJECTIONS.of(model, by="a_person" if data.by else "a_stage"),)
 
 
-@_told.register
+@_measurements.register
 def _held(data: RaiseHeld, model: str) -> tuple[Measurement, ...]:
     return (HOLDS.of(model),)
 
 
-@_told.register
+@_measurements.register
 def _overridden(data: HoldOverridden, model: str) -> tuple[Measurement, ...]:
     return (OVERRIDES.of(model),)
 
 
-@_told.register
+@_measurements.register
 def _intended(data: WeightIntended, model: str) -> tuple[Measurement, ...]:
     return (INTENDED.of(model, data.weight / 100),)
 
 
-@_told.register
+@_measurements.register
 def _observed(data: WeightObserved, model: str) -> tuple[Measurement, ...]:
     return (OBSERVED.of(model, data.weight / 100),)
 

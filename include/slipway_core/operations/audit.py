@@ -67,8 +67,8 @@ def require_approved(approval: GcApproval | None, run: str, plan_sha256: str) ->
     else:
         return approval
     raise UserError(
-        "nothing is deleted: nobody has agreed to the first real run in this bucket",
-        expected="an agreement of another person than who started it, to the plan that was shown",
+        "nothing is deleted: the first real run in this bucket has no approval",
+        expected="an approval of the plan that was shown, by a person other than the one who started it",
         found=found,
         remedy="Start a new run with dry_run off, and let another person approve it.",
     )

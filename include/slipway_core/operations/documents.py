@@ -36,7 +36,7 @@ class OperationsDocument(BaseModel):
         except ValidationError as error:
             found = first_problem(error)
         raise UserError(
-            f"{name} is no {cls.called}",
+            f"{name} is not a valid {cls.called}",
             expected=f"{', '.join(cls.model_fields)}, in at most {cls.limit_bytes} bytes",
             found=found,
             remedy="Find out who wrote it; nothing is deleted by it.",

@@ -75,7 +75,7 @@ class Freeze:
     sha256: str
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """What is frozen, by whom, until when and why, in words."""
         what = "every model is" if self.model is None else f"{self.model!r} is"
         return f"{what} frozen by {self.by} until {utc_text(self.until)}: {self.reason}"
@@ -130,10 +130,10 @@ def freeze(
     by, until = require_person(who), until.astimezone(UTC).replace(microsecond=0)
     if not now < until <= now + LONGEST_FREEZE:
         raise UserError(
-            "a freeze must have an end that is ahead",
+            "a freeze must end in the future",
             expected=f"`until` between now, {utc_text(now)}, and {LONGEST_FREEZE.days} days later",
             found=utc_text(until),
-            remedy="name the moment at which releases may go on, with its time zone",
+            remedy="give the time at which releases may continue, with its time zone",
         )
     document = _FreezeDocument(
         model=model, by=by, at=now.astimezone(UTC), until=until, reason=reason[:REASON_LIMIT], shown=shown
@@ -223,7 +223,7 @@ def _bounded(content: bytes, key: str) -> bytes:
 def _unreadable(key: str, error: Exception) -> FreezeUnreadableError:
     found = first_problem(error) if isinstance(error, ValidationError) else str(error)
     return FreezeUnreadableError(
-        f"{key} is no freeze",
+        f"{key} is not a valid freeze",
         expected="JSON with kind, by, at, reason and, by its kind, model and until, or freeze_sha256",
         found=found,
         remedy=_REMEDY,

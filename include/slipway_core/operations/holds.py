@@ -33,7 +33,7 @@ class Cause:
     :param key: where the freeze lies.
     """
 
-    told: str
+    reason: str
     until: datetime | None
     sha256: str
     set_by: str | None = None
@@ -47,7 +47,7 @@ class Hold:
     `is_unknown`: whether there is a freeze could not be read, which is not the same as that there is none.
     """
 
-    told: str
+    reason: str
     until: datetime | None
     is_unknown: bool = False
 
@@ -58,14 +58,12 @@ class Hold:
             return None
         ends = [cause.until for cause in causes if cause.until is not None]
         more = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
-        return cls("; ".join(cause.told for cause in causes[:_SHOWN]) + more, max(ends, default=None))
+        return cls("; ".join(cause.reason for cause in causes[:_SHOWN]) + more, max(ends, default=None))
 
     @classmethod
     def unknown(cls, error: SlipwayError) -> Hold:
         """Return the hold of a release about whose freezes nobody knows."""
-        return cls(
-            f"whether there is a freeze could not be read ({error.in_short()[:REASON_LIMIT]})", None, True
-        )
+        return cls(f"the freezes could not be read ({error.in_short()[:REASON_LIMIT]})", None, True)
 
     def error(self, what: str, *, refuse: bool) -> ReleaseHeldError | ReleaseNotNowError:
         """Return the error for who asked.
@@ -73,13 +71,15 @@ class Hold:
         :param what: what was asked for.
         :param refuse: the release file says that a hold is not waited for. What could not be read always is.
         """
-        until = "as soon as it ends" if self.until is None else f"from {utc_text(self.until)} on"
-        facts = {"expected": "an open release window and no freeze", "found": self.told}
+        until = "as soon as it ends" if self.until is None else f"at {utc_text(self.until)}"
+        facts = {"expected": "an open release window and no freeze", "found": self.reason}
         if refuse and not self.is_unknown:
             remedy = f"start it again {until}, or see the DAG release_freeze (`thaw`, `override`)"
             return ReleaseNotNowError(f"{what} is held", **facts, remedy=remedy)
         return ReleaseHeldError(
-            f"{what} is held", **facts, remedy=f"it goes on by itself {until}; see the DAG release_freeze"
+            f"{what} is held",
+            **facts,
+            remedy=f"it continues automatically {until}; see the DAG release_freeze",
         )
 
 
@@ -93,7 +93,7 @@ def causes_of(
     :param freezes: those that nobody has lifted.
     """
     causes = [
-        Cause(one.told, one.until, one.sha256, one.by, one.key)
+        Cause(one.sentence, one.until, one.sha256, one.by, one.key)
         for one in freezes
         if one.until > now and one.model in (None, model)
     ]
@@ -101,8 +101,8 @@ def causes_of(
         opens = next_opening(windows, now)
         named = "; ".join(window.in_words for window in windows[:_SHOWN])
         when = "" if opens is None else f", and it opens next on {utc_text(opens)}"
-        told = f"no release window of {model!r} is open ({named}){when}"
-        causes.append(Cause(told, opens, _digest(windows, opens)))
+        reason = f"no release window of {model!r} is open ({named}){when}"
+        causes.append(Cause(reason, opens, _digest(windows, opens)))
     return causes
 
 
@@ -144,7 +144,7 @@ def overridden_by(
             (cause.set_by,),
             may="override this freeze",
             than="the one who wrote it",
-            found=cause.told,
+            found=cause.reason,
             instead=", or lift the freeze for everybody (`thaw`)",
         )
     return [
@@ -152,7 +152,7 @@ def overridden_by(
             by=person,
             reason=reason[:REASON_LIMIT],
             hold_sha256=cause.sha256,
-            hold=cause.told,
+            hold=cause.reason,
             set_by=cause.set_by,
             shown=shown,
         )

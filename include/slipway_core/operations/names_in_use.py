@@ -23,16 +23,16 @@ def versions_named(model: str, service: Mapping[str, Any], *, is_own: bool = Fal
     :param is_own: it is the one that the model's release file names, so the numbers in its annotations are the model's.
     """
     found: dict[int, str] = {}
-    for place, told in _texts(service):
-        for match in _NAMED.finditer(told):
+    for place, value in _texts(service):
+        for match in _NAMED.finditer(value):
             if match["model"] == model:
                 found.setdefault(int(match["version"]), place)
     if found or is_own:
         annotations = mapping(mapping(service.get("metadata")).get("annotations"))
         for key in (VERSION, STABLE_VERSION):
-            told = text(annotations.get(key))
-            if _NUMBER.fullmatch(told):
-                found.setdefault(int(told), f"metadata.annotations.{key}")
+            value = text(annotations.get(key))
+            if _NUMBER.fullmatch(value):
+                found.setdefault(int(value), f"metadata.annotations.{key}")
     return found
 
 

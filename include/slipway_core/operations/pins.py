@@ -15,6 +15,7 @@ from slipway_core.errors import UserError
 from slipway_core.operations.documents import OperationsDocument
 from slipway_core.operations.layout import pin_prefix
 from slipway_core.value_types import UtcTime
+from slipway_core.written_numbers import counted
 
 PINS_LIMIT = 1000
 _NAME = re.compile(r"(?P<version>[1-9][0-9]{0,17})\.json")
@@ -49,15 +50,15 @@ def pinned_versions(model: str, keys: Iterable[str]) -> list[int]:
     stray = next((name for name, match in zip(names, found, strict=True) if match is None), None)
     if stray is not None or len(names) > PINS_LIMIT:
         raise UserError(
-            f"what is pinned of {model!r} cannot be told",
+            f"it is unknown which versions of {model!r} are pinned",
             expected=f"objects {prefix}VERSION.json, at most {PINS_LIMIT}",
-            found=f"{len(names)} objects" if stray is None else repr(stray[:200]),
+            found=counted(len(names), "object") if stray is None else repr(stray[:200]),
             remedy="look at it; pins are written by the DAG `version_pin` alone",
         )
     return sorted(int(match["version"]) for match in found if match is not None)
 
 
-def told_of_pin(content: bytes | None) -> str:
+def pin_sentence(content: bytes | None) -> str:
     """Return what a pin says, for people.
 
     :param content: of the pin; None: it is gone by now, or too large.

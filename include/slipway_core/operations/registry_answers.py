@@ -148,7 +148,7 @@ def artifact_folder(uri: str, roots: Sequence[str], inside: str = "") -> ServedF
         if _is_plain(prefix):
             return BucketFolder(bucket, f"{prefix}/")
     raise ArrivalRefusedError(
-        "the version's artifacts lie where they are not read from",
+        "the version's artifacts are in a place that is not read",
         expected=" or ".join((f"{_PROXIED}… of the registry's own server", *roots)),
         found=repr(uri[:200]),
         remedy="let MLflow's server hand its artifacts out (`--serve-artifacts`), or name the folder in S3 in "
@@ -214,9 +214,9 @@ def _version(value: object) -> RegistryVersion:
     tags = {}
     for entry in _list(one.get("tags"), "tags")[:_TAGS_LIMIT]:
         tag = _mapping(entry, "tags")
-        key, told = tag.get("key"), tag.get("value")
-        if isinstance(key, str) and isinstance(told, str):
-            tags[key] = told
+        key, tag_value = tag.get("key"), tag.get("value")
+        if isinstance(key, str) and isinstance(tag_value, str):
+            tags[key] = tag_value
     created = one.get("creation_timestamp") or 0
     if isinstance(created, str) and created.isascii() and created.isdecimal() and len(created) <= 15:
         created = int(created)

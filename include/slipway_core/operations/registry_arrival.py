@@ -99,7 +99,7 @@ def next_step(origin: Origin, status: str, found: InBucket) -> Step:
     if found.attempts is not None and found.attempts.rejected:
         raise ArrivalRefusedError(
             f"version {origin.version} is rejected",
-            remedy="see `version_rejection`; or register a version that is mended",
+            remedy="see `version_rejection`; or register a fixed version",
         )
     if status == "PENDING_REGISTRATION":
         return "wait"

@@ -84,13 +84,13 @@ def record_tags(state: ReleaseState, record_uri: str, events: int) -> dict[str, 
     :param events: the number of the record's last event.
     """
     begun = state.started_at is not None
-    told = None if state.rejection is None else state.rejection.told[:_TEXT_LIMIT]
+    rejected = None if state.rejection is None else state.rejection.sentence[:_TEXT_LIMIT]
     return {
         f"{PREFIX}outcome": state.outcome if begun else None,
         f"{PREFIX}release": state.release_id if begun else None,
         f"{PREFIX}record": record_uri,
         f"{PREFIX}manifest_sha256": state.promoted_sha256 or state.verified_sha256 or None,
-        f"{PREFIX}rejected": told,
+        f"{PREFIX}rejected": rejected,
         EVENTS_TAG: str(events),
     }
 

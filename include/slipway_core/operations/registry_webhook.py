@@ -75,12 +75,12 @@ def _is_signed(header: str, content: bytes, secret: str) -> bool:
 def _registered_model(body: bytes) -> str | None:
     """Return the name in a body that was signed; None where it holds none."""
     try:
-        told = parse_json(body, "the webhook")
+        payload = parse_json(body, "the webhook")
     except UserError:
         return None
-    if not isinstance(told, Mapping) or told.get("entity") != "model_version_alias":
+    if not isinstance(payload, Mapping) or payload.get("entity") != "model_version_alias":
         return None
-    data = told.get("data")
+    data = payload.get("data")
     if not isinstance(data, Mapping) or data.get("alias") in (LIVE_ALIAS, PREVIOUS_ALIAS):
         return None
     name = data.get("name")

@@ -28,7 +28,7 @@ def rejection_due(state: ReleaseState, *, who: str | None) -> VersionRejected | 
         return None
     if state.outcome == "rolled_back" and state.rolled_back_by is None:
         return None
-    reason = (state.reason or "no reason was told")[:REASON_LIMIT]
+    reason = (state.reason or "no reason was given")[:REASON_LIMIT]
     if state.rolled_back_by == "a person":
         return VersionRejected(reason=reason, by=who, stage="rollback")
     return VersionRejected(reason=reason, stage=state.refused_by or "canary")
@@ -66,8 +66,8 @@ def unrejected_by(
             person,
             (rejection.by, *rejection.released_by),
             may=f"lift the rejection of version {state.version} of {state.model!r}",
-            than="the one who rejected it, and who started its release (`rollout.approval.by_other`)",
-            found=_whose_release(rejection) + rejection.told,
+            than="the person who rejected it and the one who started its release (`rollout.approval.by_other`)",
+            found=_whose_release(rejection) + rejection.sentence,
         )
     return VersionUnrejected(
         reason=reason[:REASON_LIMIT], by=person, rejection_seq=rejection.seq, shown=shown

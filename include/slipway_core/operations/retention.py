@@ -119,7 +119,7 @@ def plan_retention(facts: ModelFacts, policy: Retention, now: datetime) -> Model
             if one.begun_at is None:
                 kept += _reasons_of_policy(one, facts, policy, now, newest)
             elif kept:
-                kept.append("its deletion was begun and is not finished meanwhile")
+                kept.append("its deletion was started and is not finished")
             action, reasons = ("keep", kept) if kept else ("delete", [_why_it_goes(one, facts, policy)])
         versions.append(
             VersionPlan(
@@ -143,16 +143,16 @@ def plan_retention(facts: ModelFacts, policy: Retention, now: datetime) -> Model
 def _newest_promoted(facts: ModelFacts, most: int) -> set[int]:
     """Return the newest versions that are whole, were promoted, and not rolled back since."""
     whole = {one.version for one in facts.stored if one.published_at is not None and one.begun_at is None}
-    promoted = [version for version, told in facts.recorded.items() if told.standing == "promoted"]
+    promoted = [version for version, recorded in facts.recorded.items() if recorded.standing == "promoted"]
     return set(sorted(whole.intersection(promoted), reverse=True)[:most])
 
 
 def _needed_by_open_records(facts: ModelFacts) -> dict[int, list[str]]:
     needed: dict[int, list[str]] = {}
-    for version, told in sorted(facts.recorded.items()):
-        if told.outcome == "open":
+    for version, recorded in sorted(facts.recorded.items()):
+        if recorded.outcome == "open":
             needed.setdefault(version, []).append("its record is still open")
-            for other in told.needs:
+            for other in recorded.needs:
                 if other != version:
                     needed.setdefault(other, []).append(f"the open record of version {version} names it")
     return needed
@@ -168,10 +168,10 @@ def _reasons_of_policy(
     one: StoredVersion, facts: ModelFacts, policy: Retention, now: datetime, newest: set[int]
 ) -> list[str]:
     if one.published_at is None:
-        return ["it has no manifest: its publishing was begun and not finished"]
-    told = facts.recorded.get(one.version)
-    if told is None:
-        return ["it has no record, so nobody can tell what became of it"]
+        return ["it has no manifest: its publishing was started and not finished"]
+    recorded = facts.recorded.get(one.version)
+    if recorded is None:
+        return ["it has no record, so its outcome is unknown"]
     reasons = []
     if one.version in newest:
         reasons.append(f"one of the newest {policy.keep_promoted} that were promoted")
@@ -179,7 +179,7 @@ def _reasons_of_policy(
     moments = {
         "published": one.published_at,
         "last live": facts.history.left_at.get(one.version),
-        "last written to its record": told.last_at,
+        "last written to its record": recorded.last_at,
     }
     latest, what = max((at, what) for what, at in moments.items() if at is not None)
     if now - latest < limit:
@@ -189,12 +189,12 @@ def _reasons_of_policy(
 
 def _why_it_goes(one: StoredVersion, facts: ModelFacts, policy: Retention) -> str:
     if one.begun_at is not None:
-        return f"its deletion was begun on {one.begun_at:%Y-%m-%d %H:%M} UTC and is finished now"
-    told = facts.recorded[one.version]
-    what = {"promoted": "promoted", "rolled_back": "rolled back"}.get(told.standing, told.outcome)
+        return f"its deletion was started on {one.begun_at:%Y-%m-%d %H:%M} UTC and is finished now"
+    recorded = facts.recorded[one.version]
+    what = {"promoted": "promoted", "rolled_back": "rolled back"}.get(recorded.standing, recorded.outcome)
     left = facts.history.left_at.get(one.version)
     lived = f"last live on {left:%Y-%m-%d}" if left is not None else "never live"
     return (
         f"{what}, {lived}; not among the newest {policy.keep_promoted} promoted, older than {policy.keep_days} "
-        "days, and nobody names it"
+        "days, and not in use"
     )

@@ -20,18 +20,18 @@ _PARAGRAPH = "\n\n"
 _LINK = re.compile(r" \[Page\]\([^)\s]*\)")
 
 
-def release_note(model: object, version: object, told: str, page: str = "") -> str:
+def release_note(model: object, version: object, text: str, page: str = "") -> str:
     """Return the note about a release.
 
-    :param told: where it stands, in a sentence.
+    :param text: where it stands, in a sentence.
     :param page: the address of its page; "": none.
     """
-    return note_of(f"{model} {version}", told, page)
+    return note_of(f"{model} {version}", text, page)
 
 
-def note_of(subject: str, told: str, page: str = "") -> str:
+def note_of(subject: str, text: str, page: str = "") -> str:
     """Return a note: what it is about, then a sentence, on one line."""
-    words = " ".join(f"{subject}: {told}".split())
+    words = " ".join(f"{subject}: {text}".split())
     link = f" [Page]({page})" if page else ""
     return _cut(words, _OWN_LIMIT - len(link)) + link
 

@@ -46,11 +46,11 @@ def engine_of(result: Mapping[str, Any]) -> EngineBuild | None:
 
     :raises ModelInvalidError: `engine` is there, and does not describe one.
     """
-    told = result.get("engine")
-    if told is None:
+    document = result.get("engine")
+    if document is None:
         return None
     try:
-        return EngineBuild.model_validate(told)
+        return EngineBuild.model_validate(document)
     except ValidationError as error:
         raise ModelInvalidError(
             "the converter's result does not say on what the engine was built",
@@ -86,7 +86,7 @@ def require_loadable(engines: Sequence[EngineBuild], hardware: ServerHardware | 
     engine = engines[0]
     if hardware is None:
         raise LoadRefusedError(
-            f"nobody says what {where} has for a GPU, and the version is an engine",
+            f"it is unknown which GPU {where} has, and the version is an engine",
             expected="`serving.hardware` with compute_capability and tensorrt in the release file",
             found="none; Triton itself tells neither",
             remedy=f'Write `serving.hardware: {{compute_capability: "{engine.compute_capability}", '

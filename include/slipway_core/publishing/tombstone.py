@@ -78,13 +78,13 @@ def deleted_error(paths: RepositoryPaths, content: bytes | None) -> VersionDelet
     :param content: of the tombstone; None: it is too large to be one. That something lies there is enough.
     """
     try:
-        told = None if content is None else Tombstone.from_bytes(content)
+        tombstone = None if content is None else Tombstone.from_bytes(content)
     except UserError:
-        told = None
+        tombstone = None
     found = (
         "a tombstone that cannot be read"
-        if told is None
-        else f"deleted since {told.begun_at:%Y-%m-%d %H:%M} UTC by the run {told.run}: {told.reason}"
+        if tombstone is None
+        else f"deleted since {tombstone.begun_at:%Y-%m-%d %H:%M} UTC by the run {tombstone.run}: {tombstone.reason}"
     )
     return VersionDeletedError(
         f"version {paths.version} of {paths.model!r} was deleted, and its number cannot be used again",

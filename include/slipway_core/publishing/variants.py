@@ -167,7 +167,7 @@ def _fastest(left: Sequence[Candidate]) -> tuple[Candidate, str]:
     unmeasured = [one.name for one in left if one.p50_ms is None]
     if unmeasured:
         raise ModelInvalidError(
-            "the fastest variant cannot be told",
+            "the fastest variant is unknown",
             expected="`latency.p50_ms` in each converter's result.json",
             found=f"none of {', '.join(unmeasured)}",
             remedy="Check that the images in `conversion` hold this version's converters.",
@@ -185,7 +185,7 @@ def _all(spec: ReleaseSpec, left: Sequence[Candidate], candidates: tuple[Candida
     for one in left:
         if one.compute_capability is None:
             raise ModelInvalidError(
-                f"the variant {one.name!r} of `choose: all` is no engine",
+                f"the variant {one.name!r} of `choose: all` is not an engine",
                 expected="`engine.compute_capability` in its converter's result.json",
                 found="none",
                 remedy="Check that the image in `conversion` holds this version's converter.",
@@ -194,10 +194,10 @@ def _all(spec: ReleaseSpec, left: Sequence[Candidate], candidates: tuple[Candida
     missing = [one for one in candidates if one.refused is not None and not _is_covered(spec, one, left)]
     _require_optional(spec, missing)
     best = {kind: _fastest(of_kind) for kind, of_kind in kinds.items()}
-    told = [f"For GPUs of compute capability {kind}: {why}" for kind, (_, why) in best.items()]
-    told += [f"Without {one.name}, which is optional: {one.refused}" for one in missing]
+    sentences = [f"For GPUs of compute capability {kind}: {why}" for kind, (_, why) in best.items()]
+    sentences += [f"Without {one.name}, which is optional: {one.refused}" for one in missing]
     names = tuple(one.name for one, _ in best.values())
-    return Choice(names, " ".join(told), candidates, tuple(one.name for one in missing))
+    return Choice(names, " ".join(sentences), candidates, tuple(one.name for one in missing))
 
 
 def _is_covered(spec: ReleaseSpec, refused: Candidate, left: Iterable[Candidate]) -> bool:

@@ -28,7 +28,7 @@ from slipway_core.value_types import UtcTime
 VERSIONS_LIMIT = 2000
 """A document holds so many versions, the newest ones, and the live one with the one before it."""
 
-LINES_BESIDE = 200
+CONTEXT_LINES = 200
 """Freezes, and findings, that a document holds."""
 
 Standing = Literal["", "promoted", "rolled_back"]
@@ -200,8 +200,8 @@ class ModelDocument(ReadModelDocument):
     versions: Annotated[tuple[VersionLine, ...], Field(max_length=VERSIONS_LIMIT + 2)] = ()
     open_release: OpenRelease | None = None
     last: VersionLine | None = None
-    freezes: Annotated[tuple[FreezeLine, ...], Field(max_length=LINES_BESIDE)] = ()
-    findings: Annotated[tuple[FindingLine, ...], Field(max_length=LINES_BESIDE)] = ()
+    freezes: Annotated[tuple[FreezeLine, ...], Field(max_length=CONTEXT_LINES)] = ()
+    findings: Annotated[tuple[FindingLine, ...], Field(max_length=CONTEXT_LINES)] = ()
 
     @model_validator(mode="after")
     def _of_one_model(self) -> ModelDocument:

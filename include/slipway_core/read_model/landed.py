@@ -143,7 +143,7 @@ def require_landed(landed: Landed, version: int) -> None:
         )
     if found is not None and found.is_complete is False:
         raise UserError(
-            f"{name} has not landed whole",
+            f"{name} has not landed completely",
             expected=f"{place}{READY_FILE}, as the last object",
             found=f"files, and no {READY_FILE}",
             remedy=f"let training end its upload with {READY_FILE}",
@@ -157,15 +157,15 @@ def stray_problem(model: str, stray: str) -> LandedProblem | None:
     if not name.endswith("/"):
         if near_marker([name]) is None and name != READY_FILE:
             return None  # what desktops and consoles leave
-        told, folder = f"{name} lies beside the folders of versions", "VERSION"
+        reason, folder = f"{name} is next to the version folders", "VERSION"
     else:
-        told = f"the folder {name} is no version: a version is a whole number from 1, in plain digits"
+        reason = f"the folder {name} is not a version: a version is a whole number from 1, in plain digits"
         number = _NUMBER.search(name.lstrip("0v"))
         folder = number.group(0) if number is not None else "VERSION"
     return LandedProblem(
         model=model,
         place=cut(stray),
-        told=cut(told),
+        told=cut(reason),
         remedy=cut(f"upload it to {prefix}{folder}/, {READY_FILE} last"),
     )
 
@@ -176,7 +176,7 @@ def foreign_problem(folder: str) -> LandedProblem:
     return LandedProblem(
         model=cut(name),
         place=cut(folder),
-        told="this can be no model's name: lower-case letters, digits and inner hyphens, at most 50 characters",
+        told="this is not a valid model name: lower-case letters, digits and inner hyphens, at most 50 characters",
         remedy="upload it to the folder of a model that has a release file",
     )
 
@@ -198,12 +198,12 @@ def folder_problem(
         return None
     place = f"{incoming_prefix(model)}{folder.version}/"
 
-    def problem(told: str, remedy: str, *, blocks: bool = True) -> LandedProblem:
+    def problem(reason: str, remedy: str, *, blocks: bool = True) -> LandedProblem:
         return LandedProblem(
             model=model,
             place=place,
             version=folder.version,
-            told=cut(told),
+            told=cut(reason),
             remedy=cut(remedy),
             blocks=blocks,
             at=folder.ready_at or folder.written_at,
@@ -217,7 +217,7 @@ def folder_problem(
             )
         if now - folder.written_at < UPLOAD_LIMIT:
             return None
-        return problem(f"{READY_FILE} is not there", f"upload {place}{READY_FILE}, as the last object")
+        return problem(f"{READY_FILE} is missing", f"upload {place}{READY_FILE}, as the last object")
     error = _first_error(folder, needed)
     if error is not None:
         return problem(
@@ -236,11 +236,14 @@ def _older(version: int, document: ModelDocument | None) -> tuple[str, str] | No
     command = f"a person can: slipway release {document.model} {version}"
     if live is not None and version < live:
         return (
-            f"a newer version, {live}, is live: nothing starts an older one by itself",
+            f"a newer version, {live}, is live, so an older one does not start automatically",
             f"{command} --force",
         )
     if version < started:
-        return f"a newer version, {started}, was started: nothing starts an older one by itself", command
+        return (
+            f"a newer version, {started}, was started, so an older one does not start automatically",
+            command,
+        )
     return None
 
 

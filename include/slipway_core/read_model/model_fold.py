@@ -20,7 +20,7 @@ from slipway_core.operations.live_history import (
     version_of,
 )
 from slipway_core.read_model.documents import (
-    LINES_BESIDE,
+    CONTEXT_LINES,
     VERSIONS_LIMIT,
     ApprovalLine,
     FindingLine,
@@ -46,7 +46,7 @@ _ADMITTED = Stage("admit", "passed", None)
 
 
 @dataclass(frozen=True)
-class Beside:
+class ModelContext:
     """What lies beside the records of a model: pinned versions, freezes that have not ended, open findings."""
 
     pinned: frozenset[int] = frozenset()
@@ -84,7 +84,7 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
         rejection=None
         if rejection is None
         else RejectionLine(
-            told=cut(rejection.told), at=rejection.at, by=cut(rejection.by), stage=cut(rejection.stage)
+            told=cut(rejection.sentence), at=rejection.at, by=cut(rejection.by), stage=cut(rejection.stage)
         ),
         rejected_only=started is None,
         pinned=pinned,
@@ -165,7 +165,7 @@ def model_document(
     lines: Iterable[VersionLine],
     *,
     open_now: Iterable[OpenRelease | None],
-    beside: Beside,
+    beside: ModelContext,
     written_at: datetime,
 ) -> ModelDocument:
     """Return the document that a model's lines come to.
@@ -194,8 +194,8 @@ def model_document(
         versions=tuple(kept),
         open_release=next((one for one in open_now if one is not None and one.version == newest), None),
         last=max(over, key=lambda line: (line.finished_at, line.version), default=None),
-        freezes=beside.freezes[:LINES_BESIDE],
-        findings=beside.findings[:LINES_BESIDE],
+        freezes=beside.freezes[:CONTEXT_LINES],
+        findings=beside.findings[:CONTEXT_LINES],
     )
 
 
@@ -204,7 +204,7 @@ def updated(
     line: VersionLine,
     *,
     open_now: OpenRelease | None,
-    beside: Beside,
+    beside: ModelContext,
     written_at: datetime,
 ) -> ModelDocument:
     """Return the document with a version's line brought up to date.
@@ -225,10 +225,10 @@ def updated(
     )
 
 
-def beside_of(document: ModelDocument) -> Beside:
+def context_of(document: ModelDocument) -> ModelContext:
     """Return what lies beside the records as a document has it."""
     pinned = frozenset(line.version for line in document.versions if line.pinned)
-    return Beside(pinned, document.freezes, document.findings)
+    return ModelContext(pinned, document.freezes, document.findings)
 
 
 def open_version(lines: Iterable[VersionLine]) -> int | None:

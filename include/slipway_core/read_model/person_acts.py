@@ -42,12 +42,12 @@ RECORD_KINDS = frozenset(
 
 # The stages in which a person is asked.
 _AUDITED = {
-    "deletion-begun": "began to delete files",
+    "deletion-begun": "started deleting files",
     "deletion-finished": "deleted files",
     "pinned": "pinned",
     "unpinned": "unpinned",
     "paused": "paused the canary",
-    "resumed": "let the canary go on",
+    "resumed": "resumed the canary",
 }
 
 
@@ -71,9 +71,9 @@ class PersonAct(Part):
 
 def acts_of_event(event: Event) -> Iterator[PersonAct]:
     """Yield what a person did by an event of a record; nothing, or one act."""
-    told = _told(event.data) if isinstance(event.data, KnownEvent) else None
-    if told is not None:
-        by, act, reason = told
+    act_of_person = _act_of(event.data) if isinstance(event.data, KnownEvent) else None
+    if act_of_person is not None:
+        by, act, reason = act_of_person
         yield PersonAct(
             at=event.at,
             by=cut(by),
@@ -151,7 +151,7 @@ def acts_of_finding(finding: Finding, key: str) -> Iterator[PersonAct]:
             )
 
 
-def _told(data: KnownEvent) -> tuple[str | None, str, str | None] | None:
+def _act_of(data: KnownEvent) -> tuple[str | None, str, str | None] | None:
     """Return who, what and why; None where it is no act of a person."""
     match data:
         case ReleaseStarted() if data.triggered_by:
@@ -166,8 +166,8 @@ def _told(data: KnownEvent) -> tuple[str | None, str, str | None] | None:
         case VersionUnrejected():
             return data.by, "lifted the rejection", data.reason
         case HoldOverridden():
-            return data.by, "let the version pass a hold", data.reason
+            return data.by, "overrode a hold for the version", data.reason
         case RollbackStarted() if data.by == "a person":
-            return None, "took the candidate back", data.reason
+            return None, "rolled the candidate back", data.reason
         case _:
             return None

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from slipway_core.operations.live_history import is_way_back, version_of
 from slipway_core.read_model.documents import OpenRelease, VersionLine
+from slipway_core.read_model.event_sentences import sentence_of
 from slipway_core.read_model.model_fold import last_started, open_release, version_line
 from slipway_core.read_model.steps import StepState, steps_of
 from slipway_core.read_model.stored import (
@@ -24,7 +25,6 @@ from slipway_core.read_model.stored import (
     Version,
     cut,
 )
-from slipway_core.read_model.told import told
 from slipway_core.record.events import Event
 from slipway_core.record.fold import fold
 from slipway_core.record.kinds import WindowJudged
@@ -77,7 +77,7 @@ class ReleaseView(ReadModelDocument):
     """One version and its newest attempt.
 
     `line` has outcome, times, approvals and rejection; `open_now` is where it stands, None when it is over. `log` is
-    oldest first, `log_is_cut` tells that older lines are left out. `evidence` are the keys of its reports.
+    oldest first, `log_is_cut` tells that older lines are not shown. `evidence` are the keys of its reports.
     """
 
     called: ClassVar[str] = "view of a release"
@@ -158,7 +158,7 @@ def log_of(events: Iterable[Event]) -> tuple[LogLine, ...]:
             at=event.at,
             seq=event.seq,
             kind=cut(event.kind),
-            told=told(event),
+            told=sentence_of(event),
             release_id=cut(event.release_id),
         )
         for event in reversed(kept)

@@ -56,7 +56,7 @@ class ReadModelDocument(Part):
         except ValidationError as error:
             found = first_problem(error)
         raise UserError(
-            f"{name} is no {cls.called}",
+            f"{name} is not a valid {cls.called}",
             expected=f"format {FORMAT}, in at most {cls.limit_bytes} bytes",
             found=found,
             remedy="nothing: it is made again from the record",

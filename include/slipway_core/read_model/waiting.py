@@ -45,11 +45,11 @@ def waits_for(state: str, admit_state: str, note: str, *, is_paused: bool) -> st
     :param is_paused: somebody has paused the workflow in Airflow.
     """
     if is_paused and admit_state in _BEFORE_WORKER:
-        return "waiting: the workflow is paused in Airflow, so its switch has to be turned on there"
+        return "waiting: the workflow is paused in Airflow, so turn on its switch there"
     if state == "queued" or admit_state in _BEFORE_WORKER:
         return "waiting for the scheduler"
     if admit_state in ("queued", "up_for_retry", "restarting"):
-        return "waiting for a worker" if admit_state == "queued" else "it is tried again soon"
+        return "waiting for a worker" if admit_state == "queued" else "it will be retried soon"
     if admit_state == "deferred":
         behind = _BEHIND.search(note)
         if behind is not None:

@@ -76,7 +76,7 @@ def fold(events: Iterable[Event]) -> ReleaseState:
                 state, last_at = _begin(state, event, data, begun), event.at
             begun = True
         elif isinstance(data, _BY_A_PERSON):
-            state = _told_of(data, state, event)
+            state = _with_act_of_person(data, state, event)
         elif event.release_id != state.release_id or (
             state.outcome != "open" and isinstance(data, _ONLY_WHILE_OPEN)
         ):
@@ -170,7 +170,7 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
     )
 
 
-def _told_of(data: EventData, state: ReleaseState, event: Event) -> ReleaseState:
+def _with_act_of_person(data: EventData, state: ReleaseState, event: Event) -> ReleaseState:
     """Return the state after what a person said of the version. A rejection is lifted only where it was seen."""
     match data:
         case VersionRejected():

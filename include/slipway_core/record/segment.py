@@ -112,8 +112,8 @@ def unpack_segment(packed: bytes) -> dict[str, StoredEvent]:
 
 
 def _event_in(line: bytes) -> tuple[str, StoredEvent]:
-    told = json.loads(line)
-    match told:
+    document = json.loads(line)
+    match document:
         case {"name": str(name), "etag": str(etag), "content": str(content)}:
             return name, StoredEvent(etag, content.encode())
         case _:

@@ -65,7 +65,7 @@ class Rejection:
     released_by: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """Who rejected it, when and why, in words."""
         who = self.by or f"the stage {self.stage or 'that is not named'} of its release"
         return f"rejected by {who} on {self.at:%Y-%m-%d at %H:%M:%S} UTC: {self.reason}"

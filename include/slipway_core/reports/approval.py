@@ -56,19 +56,19 @@ def approval_body(
 def _preview(candidate_url: str) -> str:
     if not candidate_url:
         return ""
-    return f"The candidate is up, without users, at `{candidate_url}`: try it before you answer."
+    return f"The candidate is running, without users, at `{candidate_url}`: try it before you answer."
 
 
 def _not_compared(*reports: Mapping[str, Any] | None) -> str:
     reasons = dict.fromkeys((report or {}).get("not_compared") for report in reports)
-    told = [f"**Not compared with the stable version:** {reason}" for reason in reasons if reason]
-    return "\n\n".join(told)
+    sentences = [f"**Not compared with the stable version:** {reason}" for reason in reasons if reason]
+    return "\n\n".join(sentences)
 
 
 def _not_looked_at(validation: Mapping[str, Any] | None) -> str:
     found = (validation or {}).get("not_looked_at")
     names = ", ".join(f"`{name}`" for name in found) if isinstance(found, list | tuple) else ""
-    return f"**Outputs that nobody has looked at:** {names}" if names else ""
+    return f"**Outputs that were not checked:** {names}" if names else ""
 
 
 def _stages(state: ReleaseState) -> str:
@@ -83,13 +83,17 @@ def _stages(state: ReleaseState) -> str:
 def _validation(report: Mapping[str, Any] | None) -> str:
     numbers = (report or {}).get("numbers") or {}
     captions = {name: str(words).lower() for name, words in ((report or {}).get("captions") or {}).items()}
-    told = [
+    figures = [
         f"{words} {number(numbers[name], 4)}"
         for name, words in {**captions, **_FIGURES}.items()
         if numbers.get(name) is not None
     ]
     unsure = "".join(f"\n- not sure: {warning}" for warning in (report or {}).get("warnings") or ())
-    return f"Validation on {numbers.get('rows', '?')} golden rows: {', '.join(told)}.{unsure}" if told else ""
+    return (
+        f"Validation on {numbers.get('rows', '?')} golden rows: {', '.join(figures)}.{unsure}"
+        if figures
+        else ""
+    )
 
 
 def _benchmark(verdict: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipway_core.written_numbers import amount, number
+from slipway_core.written_numbers import amount, counted, number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -44,7 +44,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"utc": _utc, "amount": _amount, "figure": figure, "number": number}
+    environment.filters |= {
+        "utc": _utc,
+        "amount": _amount,
+        "counted": counted,
+        "figure": figure,
+        "number": number,
+    }
     return environment
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.reports.html_page import render_page
 
 _WIDTH = 900.0
 
 
-@form_of("the evidence of the comparison")
+@format_errors("the evidence of the comparison")
 def render_mirror_html(evidence: Mapping[str, Any]) -> str:
     """Return the page for what `mirror_comparison.mirror_evidence` makes.
 

@@ -75,7 +75,7 @@ def _model(plan: ModelPlan, result: ModelResult | None, is_over: bool) -> _Model
 
 
 def _going(one: VersionPlan, result: VersionResult | None, is_over: bool) -> _Going:
-    told = "not finished: the next run goes on" if is_over else ""
+    outcome = "not finished: the next run continues" if is_over else ""
     if result is not None:
-        told = "deleted" if result.outcome == "deleted" else f"kept: {result.why}"
-    return _Going(one, size_text(one.size_bytes), told, is_kept=told not in ("", "deleted"))
+        outcome = "deleted" if result.outcome == "deleted" else f"kept: {result.why}"
+    return _Going(one, size_text(one.size_bytes), outcome, is_kept=outcome not in ("", "deleted"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway_core.operations.revalidation.findings import Finding, told_of
+from slipway_core.operations.revalidation.findings import Finding, status_words
 from slipway_core.operations.revalidation.report import CheckResult, ModelReport, RunReport
 from slipway_core.reports.html_page import figure, render_page
 
@@ -85,7 +85,7 @@ def render_model_html(report: ModelReport, findings: Sequence[Finding]) -> str:
         checks=rows,
         open=[one for one in findings if one.is_open],
         suspected=[one for one in findings if one.status == "suspected"],
-        closed=[(one, told_of(one)) for one in reversed(past[-_CLOSED_SHOWN:])],
+        closed=[(one, status_words(one)) for one in reversed(past[-_CLOSED_SHOWN:])],
     )
 
 

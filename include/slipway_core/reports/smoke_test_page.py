@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.reports.html_page import render_page
 
 _WIDTH, _HEIGHT = 900.0, 160.0
@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 900.0, 160.0
 _LEAST_SPAN_MIB = 8.0
 
 
-@form_of("the evidence of the smoke test")
+@format_errors("the evidence of the smoke test")
 def render_smoke_test_html(evidence: Mapping[str, Any]) -> str:
     """Return the page for what `smoke_test_evidence` makes.
 
@@ -65,15 +65,15 @@ def _inputs(probes: Sequence[Mapping[str, Any]]) -> list[_Input]:
 def _input(name: str, probes: Sequence[Mapping[str, Any]]) -> _Input:
     by_protocol = {one["via"]: str(one["outcome"]) for one in probes}
     harms = [_harm(one) for one in probes]
-    told = next((str(one["told"]) for one in probes if one["outcome"] != "answered"), "")
+    answer = next((str(one["told"]) for one in probes if one["outcome"] != "answered"), "")
     stuck = next((str(one["stuck"]) for one in probes if one.get("stuck")), "")
-    told = f"the golden row got no answer after it: {stuck}" if stuck else told
+    answer = f"the golden row got no answer after it: {stuck}" if stuck else answer
     log = tuple(line for one in probes for line in one["log"])
     return _Input(
         name,
         by_protocol.get("grpc", "–"),
         by_protocol.get("http", "–"),
-        told,
+        answer,
         "; ".join(dict.fromkeys(harm for harm in harms if harm)),
         log,
     )

@@ -65,8 +65,8 @@ def inline_svg(figure: Figure, name: str, title: str, description: str, colours:
         _adopt(element, name, colours)
     body = "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
     head = "".join(f' {key}="{escape(value)}"' for key, value in root.attrib.items())
-    told = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>'
-    return f"<svg{head}>{told}{body}</svg>"
+    labels = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>'
+    return f"<svg{head}>{labels}{body}</svg>"
 
 
 def _drop(element: ElementTree.Element, tags: set[str]) -> None:

@@ -93,7 +93,7 @@ class Opened:
             raise malformed(
                 "an object without `Records`, `detail`, `Message` or `eventName`"
                 if layer == 0
-                else "a record that is no event"
+                else "a record that is not an event"
             )
 
     def _take_each(self, values: list[Any], layer: int) -> None:

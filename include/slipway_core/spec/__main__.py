@@ -10,6 +10,7 @@ from pathlib import Path
 from slipway_core.errors import SpecError
 from slipway_core.spec.json_schema import release_file_schema
 from slipway_core.spec.release_file import load_release_spec
+from slipway_core.written_numbers import counted
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
             failures += 1
             print(error, file=sys.stderr)
         else:
-            print(f"{path}: {spec.model}, {len(spec.rollout.steps)} steps")
+            print(f"{path}: {spec.model}, {counted(len(spec.rollout.steps), 'step')}")
     return 1 if failures else 0
 
 

@@ -15,7 +15,7 @@ class LoadLevel:
     request_rate_rps: float | None = None
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """Return the level in words."""
         if self.request_rate_rps is not None:
             return f"{amount(self.request_rate_rps)} requests/s"

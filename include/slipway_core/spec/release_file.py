@@ -39,8 +39,8 @@ from slipway_core.spec.servers.gpu import resources_served, where_it_is_tried
 from slipway_core.spec.serving.sequences import REFUSAL
 from slipway_core.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
 from slipway_core.spec.smoke_test import SmokeTest
-from slipway_core.spec.suites.beside import parse_suite, read_beside
 from slipway_core.spec.suites.expectations import Expectation
+from slipway_core.spec.suites.named_files import parse_suite, read_named_files
 from slipway_core.spec.tuning import Tuning
 from slipway_core.spec.validation import Validation
 from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
@@ -167,7 +167,7 @@ class ReleaseSpec(SpecPart):
                 f"{remedy[0].upper()}{remedy[1:]}"
             )
 
-    def beside(self, name: str) -> str:
+    def named_file(self, name: str) -> str:
         """Return the text of a file beside the release file that it names.
 
         :raises SpecError: the release file was read without it.
@@ -189,7 +189,7 @@ class ReleaseSpec(SpecPart):
         return self._with_suite(self.validation.expectations, self.validation.suite)
 
     def _with_suite(self, own: tuple[Expectation, ...], suite: str | None) -> tuple[Expectation, ...]:
-        return own if suite is None else (*own, *parse_suite(self.beside(suite), suite))
+        return own if suite is None else (*own, *parse_suite(self.named_file(suite), suite))
 
     def required_files(self) -> tuple[str, ...]:
         """Return what must have arrived beside ready.json, as far as the release file knows names."""
@@ -258,7 +258,7 @@ def parse_release_spec(
         )
     try:
         spec = _validate(parsed.data)
-        files = {} if folder is None else read_beside(parsed.data, folder, source, insists=insists)
+        files = {} if folder is None else read_named_files(parsed.data, folder, source, insists=insists)
         return _validate({**parsed.data, "files": files}) if files else spec
     except ValidationError as error:
         raise explain(error, ReleaseSpec, parsed) from error

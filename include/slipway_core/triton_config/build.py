@@ -191,11 +191,11 @@ def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None, files
     config = {"name": name, **{key: value for key, value in config.items() if key != "name"}}
     if _removes(serving, "platform"):
         config = laid_over(config, {"platform": None, "backend": None})
-    told = {key: config[key] for key in ("platform", "backend") if config.get(key)}
+    identity = {key: config[key] for key in ("platform", "backend") if config.get(key)}
     if serving.platform is not None:
-        _require_same_kind(name, serving.platform, told)
+        _require_same_kind(name, serving.platform, identity)
         config.update(_kind_fields(serving.platform))
-    elif not told:
+    elif not identity:
         config.update(_kind_fields(platform_of(files) or "onnxruntime_onnx"))
     elif config.get("platform") in BACKENDS:
         config.setdefault("backend", BACKENDS[config["platform"]])
@@ -205,9 +205,9 @@ def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None, files
     return config
 
 
-def _require_same_kind(name: str, platform: str, told: Mapping[str, str]) -> None:
+def _require_same_kind(name: str, platform: str, identity: Mapping[str, str]) -> None:
     kinds = _kind_fields(platform)
-    for key, value in told.items():
+    for key, value in identity.items():
         if kinds.get(key, value) != value:
             raise ModelInvalidError(
                 f"config.pbtxt of {name}: `{key}` contradicts the release file",
@@ -324,8 +324,12 @@ def _set_version_policy(
     config: Config, serving: Serving, version: int, base: Mapping[str, Any] | None
 ) -> None:
     """Set the version policy: a base may say `latest` or `all`; the number of `specific` is the release's to say."""
-    told = (base or {}).get("version_policy")
-    if "version_policy" not in serving.model_fields_set and told is not None and "specific" not in told:
+    base_policy = (base or {}).get("version_policy")
+    if (
+        "version_policy" not in serving.model_fields_set
+        and base_policy is not None
+        and "specific" not in base_policy
+    ):
         return
     policy = serving.version_policy or VersionPolicy()
     config["version_policy"] = {
@@ -345,8 +349,8 @@ def _options(serving: Serving, base: Mapping[str, Any] | None) -> Config:
     if _says(serving, "sequence_batching", base):
         fields["sequence_batching"] = _sequence(serving, base)
     if "optimization" in given:
-        told, wanted = (base or {}).get("optimization") or {}, serving.optimization
-        fields["optimization"] = None if wanted is None else optimization_fields(wanted, told)
+        base_options, wanted = (base or {}).get("optimization") or {}, serving.optimization
+        fields["optimization"] = None if wanted is None else optimization_fields(wanted, base_options)
     if "response_cache" in given:
         cached = serving.response_cache
         fields["response_cache"] = None if cached is None else {"enable": cached}
@@ -363,5 +367,5 @@ def _options(serving: Serving, base: Mapping[str, Any] | None) -> Config:
 def _sequence(serving: Serving, base: Mapping[str, Any] | None) -> Config | None:
     if serving.sequence_batching is None:
         return None
-    told = None if base is None else base.get("sequence_batching") or {}
-    return sequence_fields(serving.sequence_batching, told)
+    given = None if base is None else base.get("sequence_batching") or {}
+    return sequence_fields(serving.sequence_batching, given)

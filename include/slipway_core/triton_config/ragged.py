@@ -26,7 +26,7 @@ def batch_tensors_arguments(config: Mapping[str, Any], max_batch_size: int) -> t
     if not is_asked_row_by_row(config):
         return ()
     batch = [-1] if max_batch_size else []
-    told = {
+    arguments = {
         "ragged": {
             str(one["name"]): [*batch, *(int(size) for size in one.get("dims") or ())]
             for one in _ragged(config)
@@ -46,7 +46,7 @@ def batch_tensors_arguments(config: Mapping[str, Any], max_batch_size: int) -> t
             for name in batch_targets({"batch_output": [one]}, "batch_output")
         },
     }
-    return ("--batch-tensors", json.dumps(told, sort_keys=True))
+    return ("--batch-tensors", json.dumps(arguments, sort_keys=True))
 
 
 def _ragged(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:

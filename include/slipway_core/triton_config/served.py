@@ -17,12 +17,12 @@ def served_differences(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> 
     :param wanted: the published configuration.
     :param served: the one that the server reports.
     """
-    asked, told = canonical_config(wanted), canonical_config(served)
-    lacking = list(departures_of(asked, told, asked))
-    beyond = {key: value for key, value in told.items() if key not in asked}
+    asked, shown = canonical_config(wanted), canonical_config(served)
+    lacking = list(departures_of(asked, shown, asked))
+    beyond = {key: value for key, value in shown.items() if key not in asked}
     more = [f"{key} is set, which the published configuration leaves out" for key in sorted(beyond)]
-    if not lacking and not more and asked != told:
-        more = [f"beyond the published one: {one}" for one in departures_of(told, asked, told)]
+    if not lacking and not more and asked != shown:
+        more = [f"beyond the published one: {one}" for one in departures_of(shown, asked, shown)]
     return lacking + more
 
 

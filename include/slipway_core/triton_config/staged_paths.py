@@ -81,7 +81,7 @@ def _moved(name: str, key: str, below: str, names: Mapping[str, str], repository
 def _nowhere(found: Mapping[str, Mapping[str, str]], connection: str) -> LoadRefusedError:
     named = [f"`{key}` of {name!r}" for name, keys in found.items() for key in keys]
     return LoadRefusedError(
-        "the version names its files by absolute paths, and nobody says where the staging server has them",
+        "the version names its files by absolute paths, and it is unknown where the staging server has them",
         expected=f"the extra `{EXTRA}` of the connection {connection!r}: the folder in which the staging server "
         "sees its model repository as files",
         found=f"no such extra; paths in {', '.join(named)}",

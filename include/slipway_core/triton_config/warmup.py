@@ -77,7 +77,7 @@ def _require_known(sample: WarmupSample, inputs: Mapping[str, Any]) -> None:
             if name not in inputs:
                 near = nearest(name, list(inputs))
                 raise ModelInvalidError(
-                    f"`serving.warmup` {sample.name!r}: `{place}.{name}` is no input of the model",
+                    f"`serving.warmup` {sample.name!r}: `{place}.{name}` is not an input of the model",
                     expected=f"one of {', '.join(sorted(inputs))}",
                     found=name,
                     remedy=f"Did you mean `{near}`?" if near else "Remove it, or correct its name.",

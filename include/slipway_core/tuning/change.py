@@ -149,13 +149,13 @@ def _set_instances(serving: Any, setting: Setting, config: Mapping[str, Any]) ->
         serving["instances"][0]["count"] = setting.instances
         return
     group = (config.get("instance_group") or [{}])[0]
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "kind": _KINDS.get(str(group.get("kind")), "cpu"),
         "count": setting.instances,
     }
     if group.get("gpus"):
-        told["gpus"] = list(group["gpus"])
-    serving["instances"] = [told]
+        entry["gpus"] = list(group["gpus"])
+    serving["instances"] = [entry]
 
 
 def _flow(values: list[int]) -> Any:

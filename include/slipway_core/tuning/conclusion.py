@@ -46,13 +46,13 @@ class Conclusion:
 
     :param status: `improved`: a change is proposed; `no_gain`: none is worth it; `inconclusive`: the interval forbids
         both; `nothing_kept`: no setting keeps the service level.
-    :param told: the reason, in a sentence.
+    :param summary: the reason, in a sentence.
     :param against_defaults: the best against Triton's defaults; None: they are the same, or it was not measured.
     :param against_present: the best against the present setting, in the same way.
     """
 
     status: Status
-    told: str
+    summary: str
     best: Trial | None = None
     against_defaults: RatioInterval | None = None
     against_present: RatioInterval | None = None
@@ -91,31 +91,33 @@ def conclude(plan: TuningPlan, best: Trial | None, comparisons: Sequence[Compari
         # One lucky trial stands against measurements in turns.
         return Conclusion("inconclusive", _defaults_are_better(defaults, objective), best, defaults, present)
     if best.setting == plan.present:
-        told = _present_is_best(plan, defaults)
-        return Conclusion("no_gain", told, best, defaults, None)
+        summary = _present_is_best(plan, defaults)
+        return Conclusion("no_gain", summary, best, defaults, None)
     missed = next((one for one in comparisons if objective.misses(one.candidate_points)), None)
     if missed is not None:
         why = "; ".join(objective.misses(missed.candidate_points))
         return Conclusion("inconclusive", f"Measured again, the best misses: {why}.", best, defaults, present)
-    status, told = _against_present(present, objective)
-    return Conclusion(status, told, best, defaults, present)
+    status, summary = _against_present(present, objective)
+    return Conclusion(status, summary, best, defaults, present)
 
 
 def _present_is_best(plan: TuningPlan, defaults: RatioInterval | None) -> str:
     found = f"within {plan.tuning.gain_min_percent:g} % of the best that was found, by single measurements"
     if plan.present == plan.defaults:
         return f"Triton's defaults, which are the present setting, are {found}."
-    told = (
-        "" if defaults is None else f" Against Triton's defaults it changes the figure by {_told(defaults)}."
+    caveat = (
+        ""
+        if defaults is None
+        else f" Against Triton's defaults it changes the figure by {_change_words(defaults)}."
     )
-    return f"The present setting is {found}.{told}"
+    return f"The present setting is {found}.{caveat}"
 
 
 def _defaults_are_better(defaults: RatioInterval, objective: Objective) -> str:
     return (
         f"Measured in turns, Triton's defaults are better than what single measurements took for the best: with that "
-        f"{objective.figure} changes by {_told(defaults)} against them. Tune again with more `rounds`, or on a quieter "
-        "machine."
+        f"{objective.figure} changes by {_change_words(defaults)} against them. "
+        "Tune again with more `rounds`, or on a quieter machine."
     )
 
 
@@ -124,12 +126,12 @@ def _against_present(present: RatioInterval | None, objective: Objective) -> tup
     if present is None:
         return "inconclusive", "The best was not compared with the present setting."
     least = f"{objective.tuning.gain_min_percent:g} %"
-    changes = f"{objective.figure} changes by {_told(present)} against the present setting"
+    changes = f"{objective.figure} changes by {_change_words(present)} against the present setting"
     if _is_proved(present, objective):
         return "improved", f"Measured in turns, {changes}."
     if max(_gains(present, objective)) < objective.tuning.gain_min_percent / 100.0:
         return "no_gain", f"Measured in turns, {changes}: no gain of {least}."
-    return "inconclusive", f"Measured in turns, {changes}: whether it is {least} cannot be told."
+    return "inconclusive", f"Measured in turns, {changes}: it is unknown whether it is {least}."
 
 
 def _is_proved(interval: RatioInterval, objective: Objective) -> bool:
@@ -145,6 +147,6 @@ def _gains(interval: RatioInterval, objective: Objective) -> tuple[float, float]
     return 1.0 - interval.low, 1.0 - interval.high
 
 
-def _told(interval: RatioInterval) -> str:
+def _change_words(interval: RatioInterval) -> str:
     low, high = (100.0 * (bound - 1.0) for bound in (interval.low, interval.high))
     return f"{interval.change_percent:+.1f} % (95 % interval {low:+.1f} to {high:+.1f} %, {interval.rounds} rounds)"

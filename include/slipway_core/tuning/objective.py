@@ -43,11 +43,11 @@ class Objective:
         """For throughput: the most that the latency may be."""
         return self.tuning.latency_max_ms or self.slo.p99_ms
 
-    def told(self) -> str:
+    def label(self) -> str:
         """Return the objective in words."""
         if self.is_throughput:
             return f"the most answers a second with {self.tuning.quantile} at most {amount(self.bound_ms)} ms"
-        return f"the lowest {self.tuning.quantile} at {self.loads()[0].told}"
+        return f"the lowest {self.tuning.quantile} at {self.loads()[0].label}"
 
     def loads(self) -> tuple[LoadLevel, ...]:
         """Return the loads of one round."""

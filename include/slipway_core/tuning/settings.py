@@ -11,6 +11,7 @@ from slipway_core.errors import UserError
 from slipway_core.spec.tuning import TuningSearch
 from slipway_core.triton_config.ensemble import is_ensemble
 from slipway_core.triton_config.options import Config, laid_over
+from slipway_core.written_numbers import counted
 
 _DELAY, _PREFERRED = "max_queue_delay_microseconds", "preferred_batch_size"
 PRECISION_LEFT_OUT = (
@@ -33,7 +34,7 @@ class Setting(BaseModel):
     preferred_batch_sizes: tuple[int, ...] = ()
     instances: int | None = None
 
-    def told(self) -> str:
+    def label(self) -> str:
         """Return the setting in words."""
         words = ["no dynamic batching"]
         if self.max_queue_delay_us is not None:
@@ -41,7 +42,7 @@ class Setting(BaseModel):
             if self.preferred_batch_sizes:
                 words.append(f"preferred sizes {', '.join(map(str, self.preferred_batch_sizes))}")
         if self.instances is not None:
-            words.append(f"{self.instances} instance{'' if self.instances == 1 else 's'}")
+            words.append(counted(self.instances, "instance"))
         return ", ".join(words)
 
     @property

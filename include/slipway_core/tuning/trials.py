@@ -38,7 +38,7 @@ class TuningDocument(BaseModel):
             return cls.model_validate_json(body)
         except ValidationError as error:
             raise UserError(
-                f"{name} is no document of a tuning",
+                f"{name} is not a valid tuning document",
                 expected="what `model_tuning` has written",
                 found=first_problem(error),
                 remedy="start a new run of `model_tuning`",
@@ -97,8 +97,8 @@ class Trial(TuningDocument):
 
     def ended(self, state: TrialState, points: Iterable[Point], seconds: float, reason: str = "") -> Trial:
         """Return the trial as it ended."""
-        told = {"state": state, "points": tuple(points), "seconds": round(seconds, 3), "reason": reason}
-        return self.model_copy(update=told)
+        update = {"state": state, "points": tuple(points), "seconds": round(seconds, 3), "reason": reason}
+        return self.model_copy(update=update)
 
 
 class Comparison(TuningDocument):

@@ -36,7 +36,7 @@ class Chapter:
 
 CHAPTERS = (
     Chapter(1, "the first version goes live", "rest", "promoted"),
-    Chapter(2, "a better one lands in S3, and nobody starts it", "event", "promoted"),
+    Chapter(2, "a better one lands in S3, and it starts automatically", "event", "promoted"),
     Chapter(3, "good offline, bad for some live images", "rest", "rolled_back"),
     Chapter(4, "another signature", "rest", "refused"),
 )
@@ -106,7 +106,7 @@ def _chapter_problems(one: ChapterResult) -> list[str]:
     version, run = one.chapter.version, one.run
     if run is None:
         return [
-            f"Version {version}: no run of model_release began by itself within {one.chapter.limit_s:.0f} s."
+            f"Version {version}: no run of model_release started automatically within {one.chapter.limit_s:.0f} s."
         ]
     if one.state is None:
         return [f"Version {version}: run {run.run_id} ended {run.state} and left no record."]

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(highlight=False)
     try:
         with _termination_interrupts():
-            return _demo(console, time.monotonic(), arguments.rate_rps, keep_up=arguments.keep_up)
+            return _demo(console, time.monotonic(), arguments.rate_rps, keep_running=arguments.keep_running)
     except KeyboardInterrupt:
         console.print("Interrupted; the clients have ended.")
         return INTERRUPTED
@@ -53,9 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OTHERWISE
 
 
-def _demo(console: Console, began: float, rate_rps: float, *, keep_up: bool) -> int:
+def _demo(console: Console, began: float, rate_rps: float, *, keep_running: bool) -> int:
     root = sandbox_root()
-    with _sandbox(root, console, keep_up=keep_up) as settings:
+    with _sandbox(root, console, keep_running=keep_running) as settings:
         s3 = client(settings, "s3")
         _require_fresh(Records(s3, settings.bucket))
         traffic = TrafficClient(
@@ -81,19 +81,19 @@ def _demo(console: Console, began: float, rate_rps: float, *, keep_up: bool) -> 
         write_report(report_path, document)
         print_summary(console, document, counted, report_path)
         found += problems(story.results, counted)
-        _print_ending(console, found, settings, keep_up=keep_up)
+        _print_ending(console, found, settings, keep_running=keep_running)
         return OTHERWISE if found else 0
 
 
 def _print_ending(
-    console: Console, found: Sequence[str], settings: SandboxSettings, *, keep_up: bool
+    console: Console, found: Sequence[str], settings: SandboxSettings, *, keep_running: bool
 ) -> None:
     if found:
-        console.print("[red]The story went otherwise than it should:[/]")
+        console.print("[red]The story did not go as it should:[/]")
         for problem in found:
             console.print(f"  - {escape(problem)}", soft_wrap=True)
         console.print(f"Logs: {settings.log_dir}", soft_wrap=True)
-    if keep_up:
+    if keep_running:
         _print_address(console, settings)
     else:
         console.print(
@@ -111,14 +111,14 @@ def _print_address(console: Console, settings: SandboxSettings) -> None:
 
 
 @contextmanager
-def _sandbox(root: Path, console: Console, *, keep_up: bool) -> Iterator[SandboxSettings]:
+def _sandbox(root: Path, console: Console, *, keep_running: bool) -> Iterator[SandboxSettings]:
     """Give a sandbox that is up; ended afterwards if it was started here."""
     was_up = _is_up(root)
     settings = lifecycle.up(root, Steps(console))
     try:
         yield settings
     finally:
-        if not (was_up or keep_up):
+        if not (was_up or keep_running):
             lifecycle.down(root, Steps(console))
 
 
@@ -134,10 +134,10 @@ def _require_fresh(records: Records) -> None:
     released = [chapter.version for chapter in CHAPTERS if records.events(MODEL, chapter.version)]
     if released:
         raise SlipwayError(
-            "the story was told in this sandbox before",
+            "the demo already ran in this sandbox",
             expected=f"no release of {MODEL} yet",
             found=f"records of version {', '.join(map(str, released))}",
-            remedy="Run `make down`, then `make demo` again: a new sandbox begins empty.",
+            remedy="Run `make down`, then `make demo` again: a new sandbox starts empty.",
         )
 
 
@@ -161,7 +161,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rate-rps", type=float, default=RATE_RPS, help="requests a second that clients send"
     )
-    parser.add_argument("--keep-up", action="store_true", help="leave the sandbox up, to look around in it")
+    parser.add_argument(
+        "--keep-up",
+        dest="keep_running",
+        action="store_true",
+        help="leave the sandbox up, to look around in it",
+    )
     return parser.parse_args(argv)
 
 

@@ -222,7 +222,7 @@ def _place(directory: Path, relative: str) -> Path:
     """Return where an object's file belongs; a key that would lead out of the folder is refused."""
     parts = PurePosixPath(relative).parts
     if not parts or ".." in parts or relative.startswith("/"):
-        raise InputMissingError("An object's key is no path of a repository", found=relative)
+        raise InputMissingError("An object's key is not a path in a repository", found=relative)
     return directory.joinpath(*parts)
 
 

@@ -10,26 +10,24 @@ import typer
 from slipway.cli.failures import CommandError, ExitCode
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The model's name, as its release file has it.")
+    str, typer.Argument(metavar="MODEL", help="The model's name, as in its release file.")
 ]
 VersionArgument = Annotated[int, typer.Argument(metavar="VERSION", help="The version's number.", min=1)]
 ReasonOption = Annotated[
-    str, typer.Option("--reason", "-m", help="Why; others read it under your name. 3 to 500 characters.")
+    str, typer.Option("--reason", "-m", help="Why, in 3 to 500 characters. Others see it with your name.")
 ]
 EvidenceOption = Annotated[
     str,
-    typer.Option(
-        "--evidence", help="The page that you have looked at: its address, or its key in the bucket."
-    ),
+    typer.Option("--evidence", help="The page that you looked at: its address or its key in the bucket."),
 ]
 WaitOption = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and say how it ended.")
+    bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and report how it ended.")
 ]
 TimeoutOption = Annotated[
     str, typer.Option("--timeout", help="How long to wait, such as 90s, 30m or 2h; 0: as long as it takes.")
 ]
 IntervalOption = Annotated[
-    float, typer.Option("--interval", help="Seconds between two looks.", min=0.2, max=3600.0)
+    float, typer.Option("--interval", help="Seconds between two checks.", min=0.2, max=3600.0)
 ]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -48,7 +46,7 @@ def seconds_of(text: str, option: str = "--timeout") -> float | None:
         seconds = -1.0
     if not 0 <= seconds <= 366 * 86_400:
         raise CommandError(
-            f"{text!r} is no duration",
+            f"{text!r} is not a duration",
             code=ExitCode.USAGE,
             expected="a number with a unit, such as 90s, 30m, 2h or 1d; a year at most",
             found=repr(text),
@@ -70,9 +68,9 @@ def end_of(text: str, now: datetime) -> datetime:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise CommandError(
-            f"{text!r} is no moment at which a freeze can end",
+            f"{text!r} is not a time at which a freeze can end",
             code=ExitCode.USAGE,
-            expected="a moment with its time zone, such as 2026-12-28T08:00Z, or a duration, such as 4h",
+            expected="a time with its time zone, such as 2026-12-28T08:00Z, or a duration, such as 4h",
             found="no time zone" if moment is not None else repr(text),
             remedy="give it as --until 2026-12-28T08:00Z",
         )

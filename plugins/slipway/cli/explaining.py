@@ -12,20 +12,21 @@ from rich.text import Text
 from slipway.cli.output import table_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
-from slipway.cli.words import age, counted, moment, span, styled
+from slipway.cli.words import age, moment, span, styled
 from slipway_core.canary.verdict_text import against_words, meaning
 from slipway_core.read_model.documents import VersionLine
 from slipway_core.read_model.live import LiveDocument
 from slipway_core.read_model.release_view import ReleaseView, StepView
 from slipway_core.record.stage_names import stage_name
 from slipway_core.reports.data_docs.page import FOLDER, INDEX
+from slipway_core.written_numbers import counted
 
 _OUTCOMES = {
     "open": "is being released",
-    "promoted": "was promoted: it has, or had, all users",
-    "rolled_back": "was rolled back: its users were taken back to the stable version",
-    "refused": "was refused: it shall not go further",
-    "failed": "failed: nothing is said against the version itself",
+    "promoted": "was promoted: it got all users",
+    "rolled_back": "was rolled back: its users were moved back to the stable version",
+    "refused": "was refused: it goes no further",
+    "failed": "failed: this says nothing about the version itself",
     "cancelled": "was stopped before its end",
 }
 _VERDICTS = ("pass", "fail", "inconclusive")
@@ -77,14 +78,14 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
     yield plain(f"{line.model} version {line.version} {_OUTCOMES[line.outcome]}.")
     if line.reason:
         yield plain(f"Why: {line.reason}")
-    by = f" by {line.triggered_by}" if line.triggered_by else " by no person: an event or a schedule"
+    by = f" by {line.triggered_by}" if line.triggered_by else " automatically"
     took = f", took {span(line.seconds)}" if line.seconds is not None else ""
     if line.started_at is not None:
         yield plain(f"Run {line.release_id}, started {moment(line.started_at)}{by}{took}.")
     if line.attempts > 1:
         yield f"This was attempt {line.attempts}."
     for approval in line.approvals:
-        yield plain(f"{approval.by} agreed before the {approval.before}, {moment(approval.at)}.")
+        yield plain(f"{approval.by} approved before the {approval.before}, {moment(approval.at)}.")
     if line.candidate_requests is not None:
         errors = line.candidate_errors or 0
         sent = counted(line.candidate_requests, "request")
@@ -96,7 +97,7 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
     if line.drained:
         yield plain(line.drained)
     if line.rejection is not None:
-        yield plain(f"It was {line.rejection.told}: no event and no person releases it until that is lifted.")
+        yield plain(f"It was {line.rejection.told}, and is blocked until `slipway unreject`.")
     if line.files_gone:
         yield "Its files were deleted; the number cannot be used again."
 
@@ -145,7 +146,7 @@ def _verdict(live: LiveDocument | None, view: ReleaseView) -> Iterator[str]:
 def _log(view: ReleaseView) -> RenderableType:
     rows = [[moment(line.at), line.told] for line in view.log]
     if view.log_is_cut:
-        rows.insert(0, ["…", "older lines are left out"])
+        rows.insert(0, ["…", "older lines are not shown"])
     return table_of(("AT", "reason"), rows)
 
 

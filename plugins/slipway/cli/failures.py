@@ -27,11 +27,11 @@ class ExitCode(IntEnum):
 
 EXIT_CODES = {
     ExitCode.FINE: "fine",
-    ExitCode.REFUSED: "refused, not there, or ended badly",
+    ExitCode.REFUSED: "refused, not found, or failed",
     ExitCode.USAGE: "the command line, a file or the configuration is wrong",
     ExitCode.UNREACHABLE: "the server does not answer",
     ExitCode.NOT_ALLOWED: "not signed in, or not allowed",
-    ExitCode.TIMEOUT: "what was waited for did not come in time",
+    ExitCode.TIMEOUT: "timed out while waiting",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
@@ -67,7 +67,7 @@ def exit_code_of(error: SlipwayError) -> ExitCode:
     return ExitCode.UNREACHABLE if isinstance(error, TransientError) else ExitCode.REFUSED
 
 
-def told(error: SlipwayError) -> str:
+def message_of(error: SlipwayError) -> str:
     """Return an error as it is printed: what, expected, found, and what to do next, each on a line."""
     # As it is: it may begin with a file's or a model's name.
     lines = [f"Error: {plain(error.what)}"]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.failures import EXIT_CODES, ExitCode, exit_code_of, told
+from slipway.cli.failures import EXIT_CODES, ExitCode, exit_code_of, message_of
 from slipway_core.errors import SlipwayError
 
 _CODES = "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items())
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             end.code if isinstance(end.code, int) else ExitCode.FINE if end.code is None else ExitCode.USAGE
         )
     except SlipwayError as error:
-        print(told(error), file=sys.stderr)
+        print(message_of(error), file=sys.stderr)
         return exit_code_of(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

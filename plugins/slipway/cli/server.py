@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 API = "/slipway/api"
 _BEING_MADE = "being made again"
 """What the server says where a model's document is lost and is folded anew."""
-TOLD_AGE_S = 3.0
+NOTED_AGE_S = 3.0
 """What is older is said to be."""
 _MADE_SOON = 5
 Document = TypeVar("Document", bound="BaseModel")
@@ -72,10 +72,10 @@ class Server:
         """What has landed and starts nothing, read with them."""
 
     @property
-    def age_told(self) -> str:
+    def age_note(self) -> str:
         """How old is what was read last, in words, and why; "" where it is as new as can be."""
         age_s = self.age_s or 0.0
-        age = f"this is how it was {span(age_s)} ago" if age_s > TOLD_AGE_S else ""
+        age = f"data is {span(age_s)} old" if age_s > NOTED_AGE_S else ""
         return ": ".join(filter(None, (age, self.problem)))
 
     def models(self) -> dict[str, ModelDocument | str]:
@@ -108,7 +108,7 @@ class Server:
             return _parsed(ModelDocument, answer, path)
         except NotThereError as error:
             raise NotKnownError(
-                f"there is no model {name!r}, or no version of it was ever released",
+                f"there is no model {name!r}, or no version of it has been released",
                 expected="a model with a record",
                 found=error.found,
                 remedy=f"slipway list; or slipway release {name} VERSION",
@@ -155,7 +155,7 @@ class Server:
             document = self._json(path, most_age_s)
         except NotThereError as error:
             raise UnknownVersionError(
-                f"nothing is known of {model} version {version}",
+                f"nothing is known about {model} version {version}",
                 expected="a version that was released, or was tried",
                 found=error.found,
                 remedy=f"slipway get {model}",

@@ -65,18 +65,18 @@ def load_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
     :raises CommandError: there are none, or they cannot be right.
     """
     chosen = _from_file(flags.profile or environment.get("SLIPWAY_PROFILE") or "", environment)
-    told = {key: environment[name] for key, name in VARIABLES.items() if environment.get(name)}
-    if "airflow_url" in told:
-        chosen = _redirected(chosen, told["airflow_url"], VARIABLES["airflow_url"], told)
+    given = {key: environment[name] for key, name in VARIABLES.items() if environment.get(name)}
+    if "airflow_url" in given:
+        chosen = _redirected(chosen, given["airflow_url"], VARIABLES["airflow_url"], given)
     else:
-        chosen = _with(chosen, told)
+        chosen = _with(chosen, given)
     if flags.url:
         chosen = _redirected(chosen, flags.url, "--url", {})
     if flags.user:
         chosen = _with(chosen, {"user": flags.user})
     if not chosen.values.get("airflow_url"):
         raise CommandError(
-            "it is not known where Airflow is",
+            "no Airflow address is configured",
             code=ExitCode.USAGE,
             expected=f"an address from --url, {VARIABLES['airflow_url']}, {config_file(environment)}, or a sandbox "
             "that `make up` has started, in this folder or above it",
@@ -190,7 +190,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong(path, "it cannot be read", "a readable file", str(error)) from error
     except tomllib.TOMLDecodeError as error:
-        raise _wrong(path, "it is no TOML", "TOML", str(error)) from error
+        raise _wrong(path, "it is not valid TOML", "TOML", str(error)) from error
 
 
 def _require_own(path: Path) -> None:
@@ -199,7 +199,7 @@ def _require_own(path: Path) -> None:
     mode = stat.S_IMODE(facts.st_mode)
     if facts.st_uid not in (os.getuid(), 0) or mode & 0o022:
         raise CommandError(
-            f"{path} may be written by others: it says where your password goes",
+            f"{path} is writable by others, and it says where your password goes",
             code=ExitCode.USAGE,
             expected="your own file, writable by you alone",
             found=f"owner {facts.st_uid}, mode {mode:03o}",
@@ -221,7 +221,7 @@ def _checked(path: Path, values: Mapping[str, Any], origin: str) -> _Chosen:
             )
     if "password" in values and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise CommandError(
-            f"{path} holds a password and may be read by others",
+            f"{path} holds a password and is readable by others",
             code=ExitCode.USAGE,
             expected="mode 600",
             found=f"mode {stat.S_IMODE(path.stat().st_mode):03o}",
@@ -236,10 +236,10 @@ def _settings_of(chosen: _Chosen) -> Settings:
     password = _secret(values.get("password_file"), "password_file") or str(values.get("password", ""))
     if not token and not (values.get("user") and password):
         raise CommandError(
-            f"it is not known who you are at {values['airflow_url']}",
+            f"no user or token is configured for {values['airflow_url']}",
             code=ExitCode.USAGE,
             expected="a user with a password, or a token",
-            found=f"an address from {chosen.origin} alone: a password is never sent to another server than its own",
+            found=f"an address from {chosen.origin} alone: a password is never sent to any other server",
             remedy="set SLIPWAY_USER and SLIPWAY_PASSWORD_FILE, or SLIPWAY_TOKEN_FILE",
         )
     if_silent = "make up" if chosen.is_sandbox else f"check the address, which is from {chosen.origin}"

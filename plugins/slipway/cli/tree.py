@@ -11,13 +11,13 @@ from rich.tree import Tree
 from slipway.cli.output import fields_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
-from slipway.cli.words import age, counted, in_flight, moment, percent, span, styled
+from slipway.cli.words import age, in_flight, moment, percent, span, styled
 from slipway_core.canary.verdict_text import against_words
 from slipway_core.read_model.documents import ModelDocument, OpenRelease, VersionLine
 from slipway_core.read_model.live import LiveDocument, LiveSample
 from slipway_core.read_model.release_view import StepView
 from slipway_core.record.stage_names import stage_name
-from slipway_core.written_numbers import number
+from slipway_core.written_numbers import counted, number
 
 _SIGNS = {
     "done": ("✔", "green"),
@@ -64,7 +64,7 @@ def _head(document: ModelDocument, now: datetime, shown: VersionDocuments | None
             "Live": "no version"
             if live is None
             else f"version {live}" + (f", since {since}" if since else ""),
-            "Promoted for": document.live_promoted_for,
+            "Released by": document.live_promoted_for,
             "Before": "" if document.previous_version is None else f"version {document.previous_version}",
             "In flight": in_flight(release) or "nothing",
             "Frozen": "; ".join(
@@ -181,7 +181,7 @@ def _add_verdict(branch: Tree, live: LiveDocument, now: datetime) -> None:
         if window.no_worse_threshold:
             node.add(
                 Text(
-                    f"Evidence that it is no worse: {number(window.no_worse)} of {number(window.no_worse_threshold)}"
+                    f"Proof of being as good: {number(window.no_worse)} of {number(window.no_worse_threshold)} needed"
                 )
             )
         if window.no_data:
@@ -201,7 +201,7 @@ def _exposure(live: LiveDocument) -> str:
 def _add_waits(branch: Tree, release: OpenRelease, live: LiveDocument | None, now: datetime) -> None:
     paused = live.paused if live is not None else release.paused
     if release.waits_for_approval:
-        branch.add(Text(f"waits for a person before the {plain(release.waits_for_approval)}", style="yellow"))
+        branch.add(Text(f"needs approval before the {plain(release.waits_for_approval)}", style="yellow"))
     if paused:
         branch.add(Text(f"paused: {plain(paused)}", style="yellow"))
     if release.held:
@@ -210,8 +210,8 @@ def _add_waits(branch: Tree, release: OpenRelease, live: LiveDocument | None, no
         branch.add(Text(plain(live.waiting), style="yellow"))
     if live is not None and live.decision:
         branch.add(Text(f"decided: {plain(live.decision)}"))
-    elif told := next_decision(live, now):
-        branch.add(Text(told))
+    elif sentence := next_decision(live, now):
+        branch.add(Text(sentence))
 
 
 def next_decision(live: LiveDocument | None, now: datetime) -> str:

@@ -78,16 +78,16 @@ def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[No
         yield
         if deadline.is_over(desk.clock.now()):
             raise CommandError(
-                f"{what} did not come in time",
+                f"timed out waiting for {what}",
                 code=ExitCode.TIMEOUT,
                 expected=f"it by {moment(deadline.at)}",
-                found="it goes on: nothing was stopped",
+                found="it continues: nothing was stopped",
                 remedy=remedy,
             )
         desk.clock.sleep(POLL_S)
 
 
-class Told:
+class Progress:
     """Says each sentence once, as long as it does not change."""
 
     def __init__(self, desk: Desk) -> None:
@@ -106,19 +106,19 @@ def wait_for_release(
     """Wait until a release is over; return the line of its version.
 
     :param release_id: the run; "": that of the release under way, or of the version.
-    :return: None where nothing was ever released.
+    :return: None where nothing has been released.
     """
-    told, after_end = Told(desk), 0
+    progress, after_end = Progress(desk), 0
     for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
         try:
             document = desk.server.model_or_empty(model, desk.clock.now())
             run = read_run(desk, MODEL_RELEASE, release_id) if release_id else None
         except TransientError as error:
-            told.say(f"no answer: {plain(error.in_short())}")
+            progress.say(f"no answer: {plain(error.in_short())}")
             continue
         line = _line(document, release_id, version)
         waits = runs_waiting(desk.server, document, version)
-        told.say(
+        progress.say(
             plain(in_flight(document.open_release))
             or "; ".join(f"{one.subject}: {one.told}" for one in waits)
         )
@@ -129,7 +129,11 @@ def wait_for_release(
         after_end += run is not None and run.is_over
         if run is not None and after_end > _LOOKS_AFTER_END:
             # It was not admitted: no record of it was begun, or none that the read model knows by now.
-            became = "released nothing" if line is None else "is over, but its record says that it goes on"
+            became = (
+                "released nothing"
+                if line is None
+                else "has ended, but its record says that it is still running"
+            )
             raise CommandError(
                 f"the run {release_id} {became}",
                 found=run.note or f"the run is {run.state}",
@@ -158,32 +162,34 @@ def wait_for_rollback(
     :param asked: the reason that it was started with.
     :raises CommandError: the run failed.
     """
-    told, is_safe, after_end = Told(desk), False, 0
-    for _ in looks(desk, deadline, f"the end of the roll back of {model}", f"slipway get {model} -w"):
+    progress, is_safe, after_end = Progress(desk), False, 0
+    for _ in looks(desk, deadline, f"the end of the rollback of {model}", f"slipway get {model} -w"):
         try:
             document = desk.server.model_or_empty(model, desk.clock.now())
             run = read_run(desk, MODEL_ROLLBACK, run_id, asked=asked)
         except TransientError as error:
-            told.say(f"no answer: {plain(error.in_short())}")
+            progress.say(f"no answer: {plain(error.in_short())}")
             continue
         version = None if is_safe else _left_by_all(document, started)
         if version is not None:
             is_safe = True
-            told.say(f"0 % observed on version {version}: no new request is led to it any more")
+            progress.say(f"0 % observed on version {version}: it gets no new requests")
         elif not is_safe:
-            told.say(plain(in_flight(document.open_release)) or "the roll back begins")
+            progress.say(plain(in_flight(document.open_release)) or "the rollback starts")
         # The read model may be some seconds behind its run.
         after_end += run.is_over
         if not is_safe and 0 < after_end <= _LOOKS_AFTER_END:
             continue
         if run.state == "success":
-            told.say(f"version {document.live_version} has all users" if document.live_version else "done")
+            progress.say(
+                f"version {document.live_version} has all users" if document.live_version else "done"
+            )
             return
         if run.is_over:
             raise CommandError(
-                f"the roll back {run_id} failed"
-                + (", but no new request is led to the version any more" if is_safe else ""),
-                expected="the run to end well",
+                f"the rollback {run_id} failed"
+                + (", but the version gets no new requests" if is_safe else ""),
+                expected="a successful run",
                 found=run.note or "no note; its log says more",
                 remedy=f"slipway logs {model} {run_id} --dag {MODEL_ROLLBACK}",
             )
@@ -207,20 +213,20 @@ def wait_for_run(
     :param asked: the reason that it was started with.
     :raises CommandError: it failed; the error has what the run says of itself.
     """
-    told = Told(desk)
+    progress = Progress(desk)
     for _ in looks(desk, deadline, f"the end of the run {run_id}", next_command):
         try:
             run = read_run(desk, dag_id, run_id, asked=asked)
         except TransientError as error:
-            told.say(f"no answer: {plain(error.in_short())}")
+            progress.say(f"no answer: {plain(error.in_short())}")
             continue
         if run.state == "success":
-            told.say(run.note or "done")
+            progress.say(run.note or "done")
             return
         if run.is_over:
             raise CommandError(
                 f"the run {run_id} refused it, or failed",
-                expected="the run to end well",
+                expected="a successful run",
                 found=run.note or "no note; its log says more",
                 remedy=next_command,
             )

@@ -31,7 +31,7 @@ class Look:
     :param release: of the version that is asked for, else of the one under way, else of the newest.
     :param waiting: runs of the model that no record knows yet.
     :param unusable: what has landed and starts nothing.
-    :param age_told: how old this is, in words; "": as new as can be.
+    :param age_note: how old this is, in words; "": as new as can be.
     """
 
     document: ModelDocument
@@ -39,7 +39,7 @@ class Look:
     at: datetime
     waiting: tuple[WaitingRun, ...] = ()
     unusable: tuple[LandedProblem, ...] = ()
-    age_told: str = ""
+    age_note: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the documents as values that JSON has."""
@@ -56,18 +56,18 @@ class Look:
 def look_at(server: Server, model: str, version: int | None, now: datetime) -> Look:
     """Read a model, and the release that is of interest."""
     document = server.model(model)
-    waiting, unusable, told = tuple(runs_waiting(server, document)), server.unusable, [server.age_told]
+    waiting, unusable, ages = tuple(runs_waiting(server, document)), server.unusable, [server.age_note]
     wanted = version or _of_interest(document)
     release = None
     if wanted is not None:
         try:
             release = server.version(model, wanted)
-            told.append(server.age_told)
+            ages.append(server.age_note)
         except UnknownVersionError:
             known = {*(one.version for one in waiting), *(one.version for one in unusable)}
             if wanted not in known:
                 raise
-    return Look(document, release, now, waiting, unusable, next(filter(None, told), ""))
+    return Look(document, release, now, waiting, unusable, next(filter(None, ages), ""))
 
 
 def shown(look: Look) -> RenderableType:
@@ -114,8 +114,8 @@ def _watch_tree(desk: Desk, first: Look, version: int | None, interval: float, l
                 live.update(_with_age(look), refresh=True)
             except TransientError as error:
                 seconds = (desk.clock.now() - look.at).total_seconds()
-                told = f"No answer for {seconds:.0f} s: {plain(error.in_short())}"
-                live.update(Group(Text(told, style="yellow"), Text(), shown(look)), refresh=True)
+                problem = f"No answer for {seconds:.0f} s: {plain(error.in_short())}"
+                live.update(Group(Text(problem, style="yellow"), Text(), shown(look)), refresh=True)
 
 
 def _with_age(look: Look) -> RenderableType:
@@ -123,9 +123,9 @@ def _with_age(look: Look) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    if not look.age_told:
+    if not look.age_note:
         return shown(look)
-    return Group(Text(plain(f"Note: {look.age_told}"), style="yellow"), Text(), shown(look))
+    return Group(Text(plain(f"Note: {look.age_note}"), style="yellow"), Text(), shown(look))
 
 
 def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
@@ -149,19 +149,19 @@ def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, 
 def _watch_changes(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
     """Print a line with its time for each change, at once: nobody sees a tree that is drawn over."""
     last, done = "", 0
-    told = _in_a_line(first)
+    line = _in_a_line(first)
     while True:
-        if told != last:
-            last = told
-            print(f"{moment(desk.clock.now())}  {told}", flush=True)
+        if line != last:
+            last = line
+            print(f"{moment(desk.clock.now())}  {line}", flush=True)
         done += 1
         if looks is not None and done >= looks:
             return
         desk.clock.sleep(interval)
         try:
-            told = _in_a_line(look_at(desk.server, first.document.model, version, desk.clock.now()))
+            line = _in_a_line(look_at(desk.server, first.document.model, version, desk.clock.now()))
         except TransientError as error:
-            told = f"no answer: {plain(error.in_short())}"
+            line = f"no answer: {plain(error.in_short())}"
 
 
 def _in_a_line(look: Look) -> str:

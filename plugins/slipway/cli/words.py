@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slipway.cli.plain import plain
 from slipway_core.record.stage_names import stage_name
+from slipway_core.written_numbers import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,7 +66,7 @@ def in_flight(release: OpenRelease | None) -> str:
     if release is None:
         return ""
     if release.is_rollback or release.rolling_back:
-        return f"version {release.version}: users are taken back, {percent(release.weight_observed)}"
+        return f"version {release.version}: users are being moved back, {percent(release.weight_observed)}"
     if release.waits_for_approval:
         return f"version {release.version}: waits for approval before the {release.waits_for_approval}"
     if release.paused:
@@ -82,18 +83,15 @@ def percent(weight: int | None) -> str:
     return "weight unknown" if weight is None else f"{weight} %"
 
 
-def counted(number: int, what: str) -> str:
-    """Write how many there are of something: `1 error`, `1,203 requests`."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
 def ended(line: VersionLine | None) -> str:
     """Write how the newest release that is over has ended; "" for None."""
     if line is None:
         return ""
-    told = f"version {line.version} {line.outcome.replace('_', ' ')}"
+    sentence = f"version {line.version} {line.outcome.replace('_', ' ')}"
     return (
-        f"{told} by {stage_name(line.refused_by)}" if line.outcome == "refused" and line.refused_by else told
+        f"{sentence} by {stage_name(line.refused_by)}"
+        if line.outcome == "refused" and line.refused_by
+        else sentence
     )
 
 

@@ -47,7 +47,7 @@ class Problem:
     """A variable that cannot be used as it is, and what to do about it, in one sentence."""
 
     variable: str
-    told: str
+    sentence: str
 
 
 def text_of(variable: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -88,7 +88,7 @@ def problems(environment: Mapping[str, str] = os.environ) -> tuple[Problem, ...]
         if near is not None and f"{PREFIX}{near}" not in environment:
             found.append(
                 Problem(
-                    name, f"{name[:_SHOWN]} is no setting, and does nothing. Did you mean {PREFIX}{near}?"
+                    name, f"{name[:_SHOWN]} is not a setting, and has no effect. Did you mean {PREFIX}{near}?"
                 )
             )
     return tuple(one for one in found if one is not None)
@@ -103,7 +103,7 @@ def require_settings(environment: Mapping[str, str] = os.environ) -> None:
     if wrong:
         raise UserError(
             "Slipway's settings cannot all be used",
-            found=" ".join(one.told for one in wrong),
+            found=" ".join(one.sentence for one in wrong),
             remedy="correct the environment of every part of Airflow, and start it again",
         )
 
@@ -195,7 +195,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "SLIPWAY_NOTIFY": _Setting(
         lambda text: parse_rules(text, "SLIPWAY_NOTIFY"),
         'JSON such as [{"on": ["rolled_back"], "to": "slack_default"}]',
-        "Nobody is told of models whose release file has no `notify`.",
+        "Models whose release file has no `notify` send no notices.",
     ),
     "SLIPWAY_COMMIT": _Setting(_matches(_COMMIT), "a commit's name", "Manifests name it all the same."),
 }

@@ -172,7 +172,7 @@ class _Carrier:
         """Go on until nothing is left to do."""
         self._from_version = self._store.document.version
         if left is not None:
-            log.info("going on with %s in the phase %s", left.run_id, left.phase)
+            log.info("continuing with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
             self._servers.fenced = dict(self._store.document.fenced)
@@ -300,7 +300,7 @@ class _Carrier:
                         "could not be written down",
                         expected=self._store.uri,
                         found=error.in_short(),
-                        remedy="run it again when the object store is back; it goes on from here",
+                        remedy="run it again when the object store is back; it continues from here",
                     ) from error
                 await asyncio.sleep(_WAIT_S)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from airflow_provider_triton.client import calls
 from airflow_provider_triton.client.calls import Call
-from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member
+from slipway.fleet.outcomes import outcomes_of
 from slipway.hooks.triton import TritonCaller
 from slipway_core.errors import (
     LoadRefusedError,
@@ -207,10 +207,10 @@ class FleetServer:
                 await self._watched(self._load(name, wanted.version, config))
             if not await self._serves(name, wanted.version, config):
                 raise LoadRefusedError(
-                    f"{self.name} serves {name!r} otherwise than it was told to",
+                    f"{self.name} does not serve {name!r} as configured",
                     expected="the configuration of the load",
                     found="another one, or none",
-                    remedy="look for another that loads models on this server",
+                    remedy="find out what else loads models on this server",
                 )
         await self._point(next_name(self._model), wanted)
 
@@ -222,7 +222,7 @@ class FleetServer:
         if target is None:
             name, target = self._model, await self.leads_to(self._model)
         if target is None or target.name != wanted.name:
-            raise ModelNotLoadedError(f"{self.name} has no alias that leads to {wanted.name!r}")
+            raise ModelNotLoadedError(f"{self.name} has no alias that points to {wanted.name!r}")
         if golden is None:
             return Facts(sha256, target.manifest_sha256, None)
         caller = TritonCaller(self.member.settings, _GOLDEN_LIMIT_S)
@@ -291,9 +291,9 @@ class FleetServer:
         if target is not None and (name == target.name or name.startswith(f"{target.name}__")):
             raise ServerUnavailableError(
                 f"{self.name} still serves {name!r}",
-                expected="an alias that leads to another version",
-                found=f"one that leads to version {target.version}",
-                remedy="look for another that loads models on this server",
+                expected="an alias that points to another version",
+                found=f"one that points to version {target.version}",
+                remedy="find out what else loads models on this server",
             )
 
     # --- how ---
@@ -323,9 +323,9 @@ class FleetServer:
             return
         raise error or ServerUnavailableError(
             f"{self.name} does not show the alias {name!r} as it was loaded",
-            expected=f"one that leads to {wanted.name!r}",
+            expected=f"one that points to {wanted.name!r}",
             found="another one, or none",
-            remedy="look for another that loads models on this server",
+            remedy="find out what else loads models on this server",
         )
 
     async def _load(self, name: str, version: int, config: Mapping[str, Any]) -> None:

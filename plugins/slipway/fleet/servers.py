@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member, Members
+from slipway.fleet.outcomes import outcomes_of
 from slipway.fleet.server import Facts, FleetServer
 from slipway_core.errors import SlipwayError, TransientError
 from slipway_core.fleet.alias import LoadedVersion, next_name, version_name
@@ -286,5 +286,5 @@ def odd_ones(found: Mapping[str, Facts], golden: GoldenRequest | None) -> dict[s
         elif golden is not None:
             differs = answers_differ(golden, reference.answers or {}, one.answers or {})
             if differs:
-                odd[name] = f"it answers the golden request otherwise: {differs}"
+                odd[name] = f"it answers the golden request differently: {differs}"
     return odd

@@ -129,7 +129,7 @@ class ServicePods:
                 f"the Service {service.name!r} does not select by the label {service.fence_label!r}",
                 expected=f"{service.fence_label}: {_SERVING!r} in its selector and on its pods",
                 found=", ".join(f"{key}={value}" for key, value in selector.items()) or "no selector",
-                remedy="add it to both, or let the fleet fail where a server is away (`policy.on_unreachable`)",
+                remedy="add it to both, or let the fleet fail when a server is unreachable (`policy.on_unreachable`)",
             )
 
     def _settings(self) -> TritonSettings:

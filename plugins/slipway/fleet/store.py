@@ -39,7 +39,7 @@ class FleetStore:
         return self._store.uri(self._key)
 
     async def read(self) -> FleetDocument:
-        """Return the document; one without a version where nothing was ever released.
+        """Return the document; one without a version where nothing has been released.
 
         :raises StoreUnavailableError: it could not be read.
         :raises UserError: what lies there is none.

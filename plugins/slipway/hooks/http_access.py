@@ -121,7 +121,7 @@ class HttpAccess:
         ]
         headers = decoded(self.extra.get("headers") or {})
         if not isinstance(headers, dict):
-            raise self.unusable("its `headers` are no mapping", "a mapping of names to values")
+            raise self.unusable("its `headers` are not a mapping", "a mapping of names to values")
         self._headers = {str(name): str(value) for name, value in headers.items()}
         self._headers.update(self._authorization(connection.login or "", connection.password or ""))
         self._sign = self._signer()

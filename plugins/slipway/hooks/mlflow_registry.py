@@ -126,7 +126,7 @@ class MlflowHook(BaseHook):
                 f"MLflow's artifact {path!r} is not as long as it was listed",
                 expected=f"{size_bytes} bytes",
                 found=f"{size} or more bytes" if size > size_bytes else f"{size} bytes",
-                remedy="see who writes it; register the model again",
+                remedy="find out who writes it; register the model again",
             )
 
     def set_alias(self, name: str, alias: str, version: int) -> None:

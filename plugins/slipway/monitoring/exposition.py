@@ -57,4 +57,4 @@ def _registry(samples: Iterable[Sample]) -> CollectorRegistry:
 def _metric(family: Family) -> CounterMetricFamily | GaugeMetricFamily:
     unit = next((unit for unit in _UNITS if family.name.endswith(f"_{unit}")), "")
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    return kind(family.name, family.told, labels=list(family.labels), unit=unit)
+    return kind(family.name, family.help_text, labels=list(family.labels), unit=unit)

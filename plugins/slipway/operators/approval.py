@@ -78,7 +78,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             self.require_admitted()
         state = self.record.state()
         if state.required is None or self.before not in state.required.approvals:
-            self.log.info("nobody is to be asked before the %s", self.before)
+            self.log.info("no approval is required before the %s", self.before)
             return None
         prefix = self.release_run.evidence_prefix
         self.body = approval_body(
@@ -99,7 +99,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                     dag_id=self.dag_id,
                 )
             )
-            asked = f"waits for a person before the {self.before}"
+            asked = f"needs approval before the {self.before}"
             tell_release(context, self.release_run.model, self.release_run.version, asked)
             return super().execute(context)
 
@@ -125,7 +125,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             by_other = state.required is not None and state.required.by_other
             if by_other and not is_other_person(by, (state.triggered_by,)):
                 self.log.warning(
-                    "the agreement of %s is not taken, who started this run: another person must agree",
+                    "%s started this run and cannot approve it: another person must",
                     by or "somebody unknown",
                 )
                 return ApprovalOperator.execute(self, context)  # the question is open again
@@ -140,7 +140,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             )
             if by_other and not are_two_people(self._agreed(), state.triggered_by):
                 self.log.warning(
-                    "%s has agreed; no person has started this release, so a second one must agree", by
+                    "%s approved; no person started this release, so a second person must approve too", by
                 )
                 return ApprovalOperator.execute(self, context)
             return answer

@@ -113,13 +113,13 @@ class BenchmarkModelOperator(ReleasePodOperator):
             not_compared=staging.not_compared,
             with_stable=staging.baseline is not None,
         )
-        told = {**verdict.to_dict(), "attempt": part.attempt}
-        self.store.write_json(f"{self._prefix(release_run)}verdict.json", told)
+        document = {**verdict.to_dict(), "attempt": part.attempt}
+        self.store.write_json(f"{self._prefix(release_run)}verdict.json", document)
         self._write_page(release_run, measured, verdict)
         if verdict.not_compared:
             self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
-            self.log.info("%s", comparison.told)
+            self.log.info("%s", comparison.sentence)
         reasons = "; ".join(verdict.reasons)
         if verdict.more_rounds:
             self.log.warning("%s more rounds are measured: %s", verdict.more_rounds, reasons)

@@ -59,7 +59,7 @@ class ShiftTrafficOperator(ReleaseOperator):
     def resume_held(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen while the next step was held, and ask once more whether it may begin."""
         with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
-            judge = self._watch.take_down(event, step, watched_s)
+            judge = self._watch.record_watched(event, step, watched_s)
             self._begin(context, judge, step + 1, event["elapsed_s"])
 
     def resume(
@@ -70,7 +70,7 @@ class ShiftTrafficOperator(ReleaseOperator):
         :returns: the judge's state at the end, for who watches on until the promotion.
         """
         with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
-            judge = self._watch.take_down(event, step, watched_s)
+            judge = self._watch.record_watched(event, step, watched_s)
             if event["decision"] == "paused":
                 # Between two steps nobody watches: the users stay where they are, and the step before goes on.
                 self._begin(context, judge, max(0, step - 1), is_paused=True)
@@ -162,13 +162,13 @@ class ShiftTrafficOperator(ReleaseOperator):
             timeout=timedelta(seconds=release_run.spec.rollout.ready_timeout_s + DEFER_GRACE_S),
         )
 
-    def _tell(self, context: Context, told: str) -> None:
+    def _tell(self, context: Context, text: str) -> None:
         """Tell where the release stands, in the run's note."""
-        tell_release(context, self.release_run.model, self.release_run.version, told)
+        tell_release(context, self.release_run.model, self.release_run.version, text)
 
     def _wait(self, held: ReleaseHeldError) -> NoReturn:
         """Wait, in the triggerer, until what holds the release may have changed."""
-        self.log.info("no user is led to the version yet: %s", held)
+        self.log.info("the version has no users yet: %s", held)
         release_run = self.release_run
         self.defer(
             trigger=HoldChangedTrigger.of(
@@ -214,7 +214,7 @@ class HoldCanaryOperator(ReleaseOperator):
         release_run = self.release_run
         rollout = release_run.spec.rollout
         if not rollout.approval.before_promotion or release_run.stable is None:
-            self.log.info("nobody is asked before the promotion")
+            self.log.info("no approval is required before the promotion")
             return
         with recorded_stage(self.record, "hold"):
             RaisePermit(self.store, release_run, self.parts.outbox).require(rollout.steps[-1].weight)
@@ -224,7 +224,7 @@ class HoldCanaryOperator(ReleaseOperator):
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Watch on, unless the person has answered."""
         with airflow_failures(self.page), recorded_stage(self.record, "hold", resumed=True):
-            judge = self._watch.take_down(event, step, watched_s)
+            judge = self._watch.record_watched(event, step, watched_s)
             if not self._is_answered(context):
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"], hold=True)
             self._watch.hand_over(context)

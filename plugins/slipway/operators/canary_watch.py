@@ -109,7 +109,7 @@ class CanaryWatch:
         if release_run.stable is not None:
             LeaseHolder(self._parts.lease, release_run, self._stage, attempt_of(context)).hand_over()
 
-    def take_down(self, event: dict[str, Any], step: int, watched_s: float) -> CanaryJudge:
+    def record_watched(self, event: dict[str, Any], step: int, watched_s: float) -> CanaryJudge:
         """Write what a trigger saw into the record, and return the judge as it stands.
 
         :param watched_s: how long the step had been watched when the trigger began.
@@ -155,8 +155,8 @@ class CanaryWatch:
 
 
 _UNHELD = (
-    "its release did not go on while its lease ran out: see whether the DAG was paused in Airflow, or its scheduler "
-    "or triggerer was away; "
+    "its release did not continue while its lease ran out: check whether the DAG was paused in Airflow, or its "
+    "scheduler or triggerer was away; "
 )
 
 
@@ -180,18 +180,18 @@ def _window_lines(event: dict[str, Any]) -> list[str]:
 def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError:
     """Return the error by which the canary is over: the judge ended it, or somebody else who had a reason."""
     started = [seen.data for seen in _seen(event) if isinstance(seen.data, RollbackStarted)]
-    reason, by = (started[-1].reason, started[-1].by) if started else ("no reason was told", "judge")
+    reason, by = (started[-1].reason, started[-1].by) if started else ("no reason was given", "judge")
     canary = f"the canary of {release_run.model!r} version {release_run.version}"
     if by == "judge":
         return CanaryRefusedError(
             f"{canary} was ended by the judge",
             expected="no evidence that it does worse than the stable version",
             found=reason,
-            remedy="every window and verdict is in the record; mend the model and release a new version",
+            remedy="every window and verdict is in the record; fix the model and release a new version",
         )
     return CanaryEndedError(
         f"{canary} was ended by {by}",
-        expected="a canary that its release holds until it is decided on",
+        expected="a canary that its release holds until its decision",
         found=reason,
         remedy=f"{_UNHELD if by == GUARD else ''}see why; where it says nothing against the version, release it "
         "again with `force` (a person's word rejects it: lift that first)",

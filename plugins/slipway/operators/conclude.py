@@ -64,11 +64,14 @@ class ConcludeReleaseOperator(ReleaseOperator):
         self._write_canary_evidence()
         lock.release(owner)
         keep_current(self.store.with_answer_limit, release_run.model, [release_run.version])
-        told, why = f"{release_run.model} version {release_run.version}: {state.outcome}.", state.reason or ""
+        summary, why = (
+            f"{release_run.model} version {release_run.version}: {state.outcome}.",
+            state.reason or "",
+        )
         tell_release(context, release_run.model, release_run.version, outcome_text(state))
         if state.outcome != self.wanted:
-            raise PlainFailure(told, why=why, page=self.page())
-        self.log.info("%s", f"{told} {why}".strip())
+            raise PlainFailure(summary, why=why, page=self.page())
+        self.log.info("%s", f"{summary} {why}".strip())
 
     def _concluded(self, context: Context) -> ReleaseState:
         """Return what became of the release, after its last event was written.

@@ -113,7 +113,7 @@ class ConvertModelOperator(ReleasePodOperator):
             return
         told = optimisation_in_words(result.get("optimisation"))
         if told:
-            self.log.info("%s; that is no part of the conversion's parity.", told)
+            self.log.info("%s; that is not part of the conversion's parity.", told)
         try:
             answered = [tensor.name for tensor in converted_signature(result).outputs]
             require_parity(

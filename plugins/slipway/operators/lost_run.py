@@ -44,12 +44,12 @@ def release_of_run(context: Context) -> str:
         bucket = str(Variable.get(BUCKET_VARIABLE))
     except Exception as error:  # Airflow's own among them
         raise InputMissingError(
-            "what the first task of this run returned is gone, and the run does not say enough to go on",
+            "the result of this run's first task is gone, and the run does not hold enough to continue",
             expected=f"the parameters model and version, and the variable {BUCKET_VARIABLE}",
             found=f"{type(error).__name__}: {error}",
             remedy="take the canary back by the DAG model_rollback, which needs the model's name only",
         ) from error
-    log.warning("what the first task of this run returned is gone; going on by the run's own parameters")
+    log.warning("the result of this run's first task is gone; continuing with the run's own parameters")
     spec = NamedService.find(releases_dir(), model).stand_in_spec()
     release_run = ReleaseRun(
         release_id=context["run_id"], model=model, version=version, bucket=bucket, spec=spec, stable=None

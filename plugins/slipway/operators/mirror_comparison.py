@@ -91,7 +91,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             return
         shown = self._shown()
         if shown is None or release_run.stable is None:
-            self.log.info("no candidate is shown beside a stable version: nothing to compare")
+            self.log.info("no candidate is running next to a stable version: nothing to compare")
             return
         if not (shown.candidate_url and shown.stable_url):
             why = "the routes give the revisions no addresses of their own"

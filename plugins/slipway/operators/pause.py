@@ -14,7 +14,7 @@ from slipway.airflow_run import triggered_by
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.operations.told_failures import told_failures
+from slipway.operators.operations.noted_failures import noted_failures
 from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
@@ -87,26 +87,26 @@ class PauseCanaryOperator(BaseOperator):
         :raises TimedOutError: nobody has said in time that it holds. The note stays.
         """
         params = context["params"]
-        with told_failures(context):
+        with noted_failures(context):
             require_known(params, PAUSE_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             rollout = spec.rollout
             lease = make_lease(rollout, self.kubernetes_conn_id)
             if params["action"] != "pause":
                 resumed = lease.pause(None).release_id
-                told = f"the canary of {resumed} goes on{self._held(spec)}"
+                summary = f"the canary of {resumed} continues{self._held(spec)}"
                 self._keep("resumed", spec, context)
             else:
                 who = triggered_by(context)
                 reason = f"{who}: {params['reason']}" if who else str(params["reason"])
                 noted = lease.pause(reason[:TEXT_LIMIT])
                 try:
-                    told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
+                    summary = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
                 finally:
                     self._keep("paused", spec, context)
-        self.log.info(told)
-        tell_act(context, params["model"], told)
-        return told
+        self.log.info(summary)
+        tell_act(context, params["model"], summary)
+        return summary
 
     def _keep(self, act: Literal["paused", "resumed"], spec: ReleaseSpec, context: Context) -> None:
         """Keep for the audit who did it; nothing fails by it."""
@@ -152,8 +152,10 @@ class PauseCanaryOperator(BaseOperator):
             self.log.warning("what holds the next raise could not be read: %s", error)
             return "; whether something holds its next raise could not be read"
         if state.rejection is not None:
-            return f"; it gets no further weight and is taken back, since it was {state.rejection.told}"
-        return "" if hold is None else f"; no weight is raised before that ends: {hold.told}"
+            return (
+                f"; it gets no further weight and is rolled back, because it was {state.rejection.sentence}"
+            )
+        return "" if hold is None else f"; no weight is raised before that ends: {hold.reason}"
 
 
 def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutcome:

@@ -50,7 +50,7 @@ class ShowCandidateOperator(ReleaseOperator):
             why = (
                 "the release asks for none"
                 if release_run.stable
-                else "there is no version to go on serving meanwhile"
+                else "there is no version that could serve meanwhile"
             )
             self.log.info("no preview: %s", why)
             return {"candidate_url": "", "stable_url": "", "generation": armed_at}
@@ -87,7 +87,7 @@ class ShowCandidateOperator(ReleaseOperator):
     def _tell_testers(self, observed: Observed) -> None:
         """Log how the candidate is asked, from where this task asks."""
         url = observed.candidate_url
-        self.log.info("the candidate can be tried at %s; users are not led there", url)
+        self.log.info("the candidate can be tried at %s; users are not sent there", url)
         endpoint, model = IngressHook(self.ingress_conn_id).endpoint(url), self.release_run.model
         is_grpc = self.release_run.spec.rollout.protocol == "grpc"
         self.log.info(grpcurl_line(endpoint, model) if is_grpc else curl_line(endpoint, model))

@@ -65,7 +65,7 @@ class PromoteOperator(ReleaseOperator):
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen during the pause, and try again."""
         with airflow_failures(self.page), recorded_stage(self.record, "promote", resumed=True):
-            self._promote(context, self._watch.take_down(event, step, watched_s), event["elapsed_s"])
+            self._promote(context, self._watch.record_watched(event, step, watched_s), event["elapsed_s"])
 
     @cached_property
     def _watch(self) -> CanaryWatch:
@@ -86,14 +86,14 @@ class PromoteOperator(ReleaseOperator):
                 reached = live.reach(goal, lease_holder=lease_holder, permit=permit.to(100))
         except ReleaseHeldError as held:
             self.log.info("the promotion waits: %s", held)
-            told = f"waits before the promotion. {held.found or held.what}"
-            tell_release(context, release_run.model, release_run.version, told)
+            note = f"waits before the promotion. {held.found or held.what}"
+            tell_release(context, release_run.model, release_run.version, note)
             self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)
             return
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
-            told = "the promotion waits: a person has paused the canary"
-            tell_release(context, release_run.model, release_run.version, told)
+            note = "the promotion waits: a person has paused the canary"
+            tell_release(context, release_run.model, release_run.version, note)
             self._watch.go_on(self, context, judge, last, 0.0, hold=True, until_resumed=True)
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}

@@ -44,6 +44,7 @@ from slipway_core.triton_config.files import named_files
 from slipway_core.triton_config.options import Config
 from slipway_core.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from slipway_core.triton_config.warmup import make_warmup, needs_golden
+from slipway_core.written_numbers import counted
 from slipway_rules.pod_files import RESULT_FILE, SBOM_FILE
 from slipway_rules.version_manifest import CONFIG_FILE
 
@@ -97,7 +98,7 @@ class PublishModelOperator(ReleaseOperator):
             key = self.parts.signing_key  # before anything takes long
             if not self._chosen:
                 published = require_published(self.store, release_run, key)
-                self.log.info("it is what was published before (content %s)", published.content_digest())
+                self.log.info("unchanged since it was published (content %s)", published.content_digest())
                 return
             manifest, sources = self._assemble(release_run)
             golden = release_run.incoming_prefix + release_run.spec.source.golden_file
@@ -110,11 +111,11 @@ class PublishModelOperator(ReleaseOperator):
                 sign=None if key is None else partial(sign, key=key),
             )
             self.log.info(
-                "version %s of %s: %s (%s files, content %s)",
+                "version %s of %s: %s (%s, content %s)",
                 release_run.version,
                 release_run.model,
-                "published" if written else "was published before, unchanged",
-                len(manifest.files),
+                "published" if written else "unchanged since it was published",
+                counted(len(manifest.files), "file"),
                 manifest.content_digest(),
             )
 

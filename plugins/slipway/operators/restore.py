@@ -94,10 +94,10 @@ class RestoreStableOperator(ReleaseOperator):
             return
         state = self.parts.record_of_address().state()
         if state.outcome in ("promoted", "rolled_back"):
-            self.log.info("the version was %s; there is nothing to take back", state.outcome)
+            self.log.info("the version was %s; there is nothing to roll back", state.outcome)
             rollback.tidy_up(state)
         elif state.intended_weight is None or state.rollback_phase == "done":
-            self.log.info("no user was led to this version; there is nothing to take back")
+            self.log.info("this version had no users; there is nothing to roll back")
         elif was_live := address.stable_uri or state.stable_storage_uri:
             rollback.take_back(RollBack(was_live, address.candidate_uri))
         else:

@@ -127,8 +127,8 @@ class NameRollbackOperator(BaseOperator):
         """Tell what is done, in the run's note; the conclusion replaces it."""
         to = "" if release_run.stable is None else f" to version {release_run.stable.version}"
         who = triggered_by(context) or "nobody's word"
-        told = f"rollback{to} started by {who}: {context['params']['reason']}"
-        tell_release(context, release_run.model, release_run.version, told)
+        note = f"rollback{to} started by {who}: {context['params']['reason']}"
+        tell_release(context, release_run.model, release_run.version, note)
 
     def _require_quiet(self, context: Context, spec: ReleaseSpec) -> None:
         """A rollback that no person has asked for ends no release that is under way.
@@ -179,7 +179,7 @@ class NameRollbackOperator(BaseOperator):
             record.append(CandidateVerified(manifest_sha256=digest))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
-                "whether users may be led to that version cannot be asked",
+                "it cannot be checked whether users may be sent to that version",
                 expected="its record, its manifest and its files in the object store",
                 found=error.what,
                 remedy="wait for the object store, or go back to the version before with `emergency`, which needs "
@@ -213,7 +213,7 @@ class NameRollbackOperator(BaseOperator):
             # The files are the published ones and the key has signed them; in an emergency that is enough.
             if not params.get("emergency"):
                 raise
-            self.log.warning("going on in an emergency: %s", error)
+            self.log.warning("continuing in an emergency: %s", error)
             unread = ()
         for one in unread:
             self.log.warning(
@@ -227,7 +227,7 @@ class NameRollbackOperator(BaseOperator):
         if holder == owner:
             return
         if waited >= _LOCK_PATIENCE:
-            self.log.warning("going on although release %s has not ended", holder.release_id)
+            self.log.warning("continuing although release %s has not ended", holder.release_id)
             return
         self.log.info("waiting for release %s to end", holder.release_id)
         self.defer(trigger=TimeDeltaTrigger(_LOCK_POLL), method_name="execute", kwargs={"waited": waited + 1})
@@ -313,10 +313,10 @@ def _conclude_canary(ended: EndedCanary) -> NoReturn:
     :raises AirflowSkipException: all is done.
     :raises PlainFailure: users are safe, and something is lacking that a person must see to.
     """
-    told = f"the canary was ended; {ended.live.storage_uri} has all traffic"
+    summary = f"the canary was ended; {ended.live.storage_uri} has all traffic"
     if ended.lacking:
-        raise PlainFailure(f"{told}.", why=f"See to what is lacking: {'; '.join(ended.lacking)}")
-    raise AirflowSkipException(told)
+        raise PlainFailure(f"{summary}.", why=f"Still to be done: {'; '.join(ended.lacking)}")
+    raise AirflowSkipException(summary)
 
 
 def _require_left(live: Observed, version: int | None) -> None:

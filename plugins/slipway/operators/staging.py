@@ -92,7 +92,7 @@ class Staging(BaseModel):
             return cls.model_validate_json(rendered)
         except ValidationError as error:
             raise UserError(
-                "what this task was given is no prepared staging",
+                "this task was not given a prepared staging",
                 expected="what the task 'staging.prepare' returned",
                 found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
                 remedy="Clear the tasks of the group staging, so that they are run again.",
@@ -196,7 +196,7 @@ def place_version(
 
     :raises ModelInvalidError: what is measured or released keeps a state between requests.
     :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or it names
-        its files by absolute paths, and nobody says where the staging server has them.
+        its files by absolute paths, and it is unknown where the staging server has them.
     """
     registry = ModelRegistry(store)
     require_loadable(manifest.engines, spec.serving.hardware, where="the staging server")

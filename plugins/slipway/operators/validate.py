@@ -192,7 +192,7 @@ class ValidateModelOperator(ReleasePodOperator):
             self._keep(release_run, report)
             raise
         for change in changes:
-            self.log.info("clients of %s can go on: %s", name, change.told)
+            self.log.info("clients of %s can continue: %s", name, change.told)
         return changes
 
     def _keep(self, release_run: ReleaseRun, report: dict[str, Any]) -> None:
@@ -263,7 +263,7 @@ class ValidateModelOperator(ReleasePodOperator):
         report["breaking"] = release_run.spec.breaking
         self._keep(release_run, report)
         if report["not_looked_at"]:
-            self.notes[:] = [f"outputs that nobody has looked at: {', '.join(report['not_looked_at'])}"]
+            self.notes[:] = [f"outputs that were not checked: {', '.join(report['not_looked_at'])}"]
         require_validation(report)
 
     def _report(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway_core.written_numbers import number
+from slipway_core.written_numbers import counted, number
 
 _EXAMPLES = 5
 _COLUMNS_TOLD = 40
@@ -63,7 +63,7 @@ def _unexpected(result: Any, kwargs: Mapping[str, Any], columns: Sequence[str]) 
     found = result.result
     if found.get("unexpected_count"):
         examples = ", ".join(_shown(one) for one in (found.get("partial_unexpected_list") or [])[:_EXAMPLES])
-        of = f"of {found['element_count']} rows" if found.get("element_count") else "values"
+        of = f"of {counted(found['element_count'], 'row')}" if found.get("element_count") else "values"
         return f"{found['unexpected_count']} {of}, such as {examples}"
     raised = [str(one.get("exception_message")) for one in _exceptions(result.exception_info) if one]
     return _short(raised[0]) if raised else ""
@@ -84,11 +84,11 @@ def document(outcome: Any) -> dict[str, Any]:
 
     NumPy's values are JSON's, numbers that are not finite are texts, long texts and long lists of values are cut.
     """
-    told: dict[str, Any] = json.loads(json.dumps(outcome.to_json_dict(), default=_plain_value))
-    (told.get("meta") or {}).pop("batch_markers", None)
-    for one in told.get("results") or ():
+    result: dict[str, Any] = json.loads(json.dumps(outcome.to_json_dict(), default=_plain_value))
+    (result.get("meta") or {}).pop("batch_markers", None)
+    for one in result.get("results") or ():
         one["result"] = _cut(one.get("result"))
-    return dict(_finite(told))
+    return dict(_finite(result))
 
 
 def _cut(value: Any) -> Any:

@@ -132,12 +132,12 @@ class Answers(Generic[Question, Value]):
                 entry = self._entry(question)
                 now = time.monotonic()
                 if self._is_fresh(entry, began, now, oldest):
-                    return self._told(entry, oldest)
+                    return self._answer(entry, oldest)
                 is_failing = self._health.is_failing()
                 if entry.running is None and not is_failing and self._slots.acquire(blocking=False):
                     self._begin(question, entry)
                 if now >= deadline or self._is_vain(entry, now, oldest, is_failing=is_failing):
-                    return self._told(entry, oldest)
+                    return self._answer(entry, oldest)
                 running = entry.running
             if running is None:  # every slot is taken, or the store does not answer
                 time.sleep(0.02)
@@ -234,7 +234,7 @@ class Answers(Generic[Question, Value]):
         elif isinstance(error, TransientError):
             self._health.failed(error.in_short())
 
-    def _told(self, entry: _Entry[Value], oldest: datetime | None) -> Known[Value]:
+    def _answer(self, entry: _Entry[Value], oldest: datetime | None) -> Known[Value]:
         """Return what is known, with what is wrong."""
         problem = self._problem(entry)
         if entry.known is not None and (oldest is None or entry.known.read_at >= oldest):

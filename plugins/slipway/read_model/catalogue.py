@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.audit import Audits
 from slipway.read_model.live_reader import read_live
+from slipway.read_model.model_context import read_freezes
 from slipway.read_model.repairs import Repairs
-from slipway.read_model.surroundings import read_freezes
 from slipway.read_model.writer import ViewWriter, read_view
 from slipway.release_record.record_reader import RecordReader
 from slipway_core.bucket_layout import (
@@ -35,7 +35,7 @@ from slipway_core.errors import TransientError, UserError
 from slipway_core.read_model.documents import FreezeLine, ModelDocument, Unreadable, VersionLine
 from slipway_core.read_model.live import LiveDocument
 from slipway_core.read_model.live_in_model import with_live
-from slipway_core.read_model.model_fold import beside_of, open_release, updated, version_line
+from slipway_core.read_model.model_fold import context_of, open_release, updated, version_line
 from slipway_rules.text_forms import MODEL_NAME_LIMIT, is_dns_label
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class Catalogue:
             if model not in self._held or self._held[model].etag != etag
         ]
 
-        each(self._read_view, changed, _READERS)
+        map_concurrently(self._read_view, changed, _READERS)
 
     def _read_view(self, model: str) -> None:
         stored = read_view(self._store, model)
@@ -198,7 +198,7 @@ class Catalogue:
                         document,
                         line,
                         open_now=before.open_release,
-                        beside=beside_of(document),
+                        beside=context_of(document),
                         written_at=document.written_at,
                     )
             self._held[model] = _Held(etag, document)
@@ -215,7 +215,7 @@ class Catalogue:
         changed = [
             model for model in wanted if model not in self._live or self._live[model].etag != wanted[model]
         ]
-        each(read, changed, _READERS)
+        map_concurrently(read, changed, _READERS)
 
     def _open(self) -> dict[str, ModelDocument]:
         return {
@@ -233,7 +233,7 @@ class Catalogue:
         ]
         for known in set(self._tails) - set(under_way):
             self._tails.pop(known, None)
-        each(lambda one: self._read_on(*one), under_way, _READERS)
+        map_concurrently(lambda one: self._read_on(*one), under_way, _READERS)
 
     def _read_on(self, model: str, version: int) -> None:
         """Bring a version of a held document up to date by its record; one that has nothing new costs one listing."""
@@ -264,7 +264,7 @@ class Catalogue:
                 held.document,
                 line,
                 open_now=stands,
-                beside=beside_of(held.document),
+                beside=context_of(held.document),
                 written_at=self._clock(),
             )
 

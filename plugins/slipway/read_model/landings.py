@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway_core.bucket_layout import READY_FILE, incoming_prefix
@@ -72,7 +72,7 @@ class Landings:
         foreign = tuple(foreign_problem(names[name]) for name in sorted(set(names) - set(models)))
         after = [name for name in models if name > self._turn]
         chosen = (after + models)[: min(LOOKED_AT, len(models))]
-        each(lambda model: self.of_model(model, document(model)), chosen, _READERS)
+        map_concurrently(lambda model: self.of_model(model, document(model)), chosen, _READERS)
         self._turn = chosen[-1] if chosen else ""
         for model in set(self._found) - set(models):
             self._found.pop(model, None)
@@ -112,9 +112,9 @@ class Landings:
             )
             for folder in folders_seen
         ]
-        told = [one for one in problems if one is not None]
-        told += [one for stray in strays if (one := stray_problem(model, stray)) is not None]
-        self._found[model] = tuple(told[:PROBLEMS_LIMIT])
+        landed = [one for one in problems if one is not None]
+        landed += [one for stray in strays if (one := stray_problem(model, stray)) is not None]
+        self._found[model] = tuple(landed[:PROBLEMS_LIMIT])
         return self._found[model]
 
     def _files_of(self, folder: str) -> tuple[list[StoredObject], bool]:
@@ -146,7 +146,7 @@ class Landings:
                 if names != {""}:  # the console's object for the folder itself
                     inside.setdefault(version, {})[next(iter(names))] = entry
         newest = sorted(inside, reverse=True)[:VERSIONS_READ]
-        return each(
+        return map_concurrently(
             lambda version: self._folder(model, version, inside[version], document, needed), newest, _READERS
         )
 

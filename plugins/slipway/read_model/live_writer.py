@@ -74,7 +74,7 @@ class LiveTeller:
         self._judged: deque[Judged] = deque(maxlen=WINDOWS_LIMIT)
         self._newest: tuple[Watched, datetime] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._told = ""
+        self._last_reason = ""
 
     def judged(self, verdict: Verdict) -> None:
         """Keep a verdict on a window for the next document."""
@@ -109,10 +109,10 @@ class LiveTeller:
         try:
             await self._calls.run(lambda: self._object.write(newest[0], judged, newest[1]))
         except Exception as error:  # pages are behind, and nothing else comes of it
-            told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
-            if told != self._told:
-                log.info("pages show an older state of this canary: %s", told)
-            self._told = told
+            reason = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
+            if reason != self._last_reason:
+                log.info("pages show an older state of this canary: %s", reason)
+            self._last_reason = reason
             return False
-        self._told = ""
+        self._last_reason = ""
         return True

@@ -14,8 +14,8 @@ from slipway.read_model.answers import GREATEST_AGE_S, Answers, Known, Patience
 from slipway.read_model.catalogue import Catalogue, Shown
 from slipway.read_model.landings import Landings
 from slipway.read_model.live_reader import read_live
+from slipway.read_model.model_context import files_are_gone
 from slipway.read_model.store_health import StoreHealth
-from slipway.read_model.surroundings import files_are_gone
 from slipway.release_record.record_reader import RecordReader
 from slipway_core.bucket_layout import MODEL_VIEWS_PREFIX, evidence_prefix
 from slipway_core.errors import InputMissingError, TransientError, UnknownModelError

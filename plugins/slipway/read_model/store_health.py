@@ -73,10 +73,10 @@ class StoreHealth:
                 log.info("the object store answers again")
                 self._problem, self._recovered = "", self._answered
 
-    def failed(self, told: str) -> None:
+    def failed(self, reason: str) -> None:
         """Note that the store has failed."""
         with self._lock:
-            self._fail(told)
+            self._fail(reason)
 
     def silent_since(self, began: float) -> None:
         """Note that a read hangs that began at that time of the monotonic clock.
@@ -87,10 +87,10 @@ class StoreHealth:
             if self._answered < began:
                 self._fail(f"no answer for {time.monotonic() - began:.0f} s")
 
-    def _fail(self, told: str) -> None:
+    def _fail(self, reason: str) -> None:
         if not self._problem:
             self._failed = self._wanted = time.monotonic()
-        self._problem = told
+        self._problem = reason
         self._begin()
 
     def _begin(self) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.read_model.surroundings import files_are_gone, read_beside
+from slipway.read_model.model_context import files_are_gone, read_context
 from slipway.release_record.history import ModelHistory
 from slipway.release_record.record_reader import RecordReader
 from slipway_core.bucket_layout import model_view_key
@@ -106,9 +106,9 @@ class ViewWriter:
             time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))
         raise StoreUnavailableError(
             f"{self._store.uri(model_view_key(model))} could not be written",
-            expected="that other writers leave a moment",
+            expected="a moment without other writers",
             found=f"another document, {_ATTEMPTS} times",
-            remedy="see who else writes there",
+            remedy="find out who else writes there",
         )
 
     def read(self, model: str) -> StoredView:
@@ -124,7 +124,7 @@ class ViewWriter:
         now = self._clock()
         if before is None:
             return self._made_again(model, now)
-        beside = read_beside(self._store, model, now)
+        beside = read_context(self._store, model, now)
         document = model_document(
             model, before.versions, open_now=(before.open_release,), beside=beside, written_at=now
         )
@@ -140,7 +140,7 @@ class ViewWriter:
         lines = [line for line, _ in read if line is not None]
         if not lines:
             return None
-        beside = read_beside(self._store, model, now)
+        beside = read_context(self._store, model, now)
         return model_document(
             model, lines, open_now=[stands for _, stands in read], beside=beside, written_at=now
         )

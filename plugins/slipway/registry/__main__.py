@@ -56,10 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for finding in findings:
         print(finding)
     if not findings:
-        signed = (
-            "signed as demanded" if key is not None else "no key is named, its signature was not looked at"
-        )
-        print(f"{options.model} version {version} is what was published; {signed}")
+        signed = "signed as required" if key is not None else "signature not checked (no key)"
+        print(f"{options.model} version {version} is unchanged since it was published; {signed}")
     return 1 if findings else 0
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway_core.bucket_layout import RepositoryPaths, repository_paths
@@ -85,7 +85,7 @@ def delete_version(
         first = [key for key in (paths.manifest, decision_key(paths)) if key in keys]
         for key in first:
             store.delete(key)
-        each(store.delete, [key for key in keys if key not in first], workers)
+        map_concurrently(store.delete, [key for key in keys if key not in first], workers)
         objects, size_bytes = objects + len(keys), size_bytes + sum(entry.size_bytes for entry in going)
     raise StoreUnavailableError(
         f"{store.uri(paths.root)} does not become empty",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.s3_transfer import (
     SINGLE_COPY_LIMIT_BYTES,
@@ -215,7 +215,9 @@ class Publisher:
             files[SIGNATURE_FILE] = sign(manifest)
             manifest = self._attached(manifest, {SIGNATURE_FILE: files[SIGNATURE_FILE]})
         entries = placed_files(manifest)
-        pinned = each(lambda path: self._pinned(files[path], entries[path], paths), entries, self._workers)
+        pinned = map_concurrently(
+            lambda path: self._pinned(files[path], entries[path], paths), entries, self._workers
+        )
         own = Publication(manifest=manifest, origins=dict(zip(entries, pinned, strict=True)))
         settings = self._object_settings(manifest, decision_key(paths), None)
         if self._store.write_once(decision_key(paths), own.to_bytes(), settings=settings):
@@ -261,7 +263,7 @@ class Publisher:
                 origin = self._pinned(own[path], expected, paths)
                 self._copy(origin, key, expected, decided.manifest)
 
-        each(place, entries, self._workers)
+        map_concurrently(place, entries, self._workers)
         for key in there:
             if key.startswith(paths.repository) and key.removeprefix(paths.root) not in entries:
                 self._store.delete(key)
@@ -302,13 +304,13 @@ class Publisher:
 
     def _object_settings(self, manifest: Manifest, key: str, entry: FileEntry | None) -> ObjectSettings:
         """Return the settings of a published object: what people who browse the bucket see, and its encryption."""
-        told = {"model": manifest.model, "version": str(manifest.version)}
+        names = {"model": manifest.model, "version": str(manifest.version)}
         digest = {} if entry is None else {"sha256": entry.sha256}
         suffix = f".{key.rpartition('.')[2]}"
         return ObjectSettings(
             content_type=_CONTENT_TYPES.get(suffix, "application/octet-stream"),
-            metadata={f"slipway-{name}": value for name, value in {**told, **digest}.items()},
-            tags=self._tags(manifest, told) if self._settings.tag_objects else "",
+            metadata={f"slipway-{name}": value for name, value in {**names, **digest}.items()},
+            tags=self._tags(manifest, names) if self._settings.tag_objects else "",
             encryption=self._encryption,
         )
 
@@ -318,14 +320,14 @@ class Publisher:
         asked = self._settings.encryption
         return {} if asked is None else encryption_arguments(asked)
 
-    def _tags(self, manifest: Manifest, told: Mapping[str, str]) -> str:
+    def _tags(self, manifest: Manifest, names: Mapping[str, str]) -> str:
         source = manifest.source
         trained = {
             "dataset-version": source.dataset_version,
             "accuracy": None if source.accuracy is None else f"{source.accuracy:g}",
             "trained-at": None if source.trained_at is None else source.trained_at.isoformat(),
         }
-        known = {name: value for name, value in {**told, **trained}.items() if value}
+        known = {name: value for name, value in {**names, **trained}.items() if value}
         tags = {f"slipway:{name}": _NOT_IN_TAGS.sub("_", value)[:256] for name, value in known.items()}
         return urlencode({**tags, **self._settings.tags})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.deletion import require_not_deleted
 from slipway.registry.publisher import Publisher, StoredSource
@@ -195,7 +195,7 @@ class ModelRegistry:
         :raises VersionConflictError: a published file is not the manifest's; its copy is removed.
         """
         there = [entry.key for prefix in staged_prefixes(name) for entry in self._store.entries(prefix)]
-        each(self._store.delete, there, self._workers)
+        map_concurrently(self._store.delete, there, self._workers)
         self.copy_models(manifest, lambda path: staged_key(path, name, manifest.model))
 
     def copy_models(self, manifest: Manifest, key_of: Callable[[str], str]) -> None:
@@ -213,7 +213,7 @@ class ModelRegistry:
                 self._store.delete(destination)
                 raise self._damaged(source, expected, found)
 
-        each(copy, manifest.files, self._workers)
+        map_concurrently(copy, manifest.files, self._workers)
 
     def require_copies(self, expected: Mapping[str, FileEntry]) -> None:
         """Return where files that were laid elsewhere in the bucket are what they shall be.
@@ -222,7 +222,7 @@ class ModelRegistry:
         :raises InputMissingError: one is not there.
         :raises VersionConflictError: one is another file by now.
         """
-        each(lambda key: self._require_copy(key, expected[key]), expected, self._workers)
+        map_concurrently(lambda key: self._require_copy(key, expected[key]), expected, self._workers)
 
     def _require_copy(self, key: str, expected: FileEntry) -> None:
         facts = self._store.stat(key)

@@ -31,10 +31,10 @@ def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
     manifest = decided_manifest(store, release_run.model, release_run.version)
     if manifest is None:
         return None
-    told = f"version {release_run.version} of {release_run.model!r} is published"
+    published = f"version {release_run.version} of {release_run.model!r} is published"
     paths = repository_paths(release_run.model, release_run.version)
     if attachment(manifest, RECIPE_FILE) != FileEntry.of(recipe_for(store, release_run)):
-        log.info("%s, but the release file says otherwise now how it is made: it is converted again", told)
+        log.info("%s, but the release file has changed how it is made: it is converted again", published)
         return None
     ready = parse_ready(
         store.require(paths.ready, remedy="let training write it, as the last file"),
@@ -52,7 +52,7 @@ def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
 
     other = other_files(manifest.source, release_run.spec, ready, listed, sha256)
     if other:
-        log.info("%s, but from other files (%s): it is converted again", told, ", ".join(other))
+        log.info("%s, but from other files (%s): it is converted again", published, ", ".join(other))
         return None
     return manifest
 
@@ -106,7 +106,7 @@ def require_published(store: ModelStoreHook, release_run: ReleaseRun, key: Signi
     found = verify_version(store, release_run.model, release_run.version)
     if found:
         raise VersionConflictError(
-            f"version {release_run.version} of {release_run.model!r} is not what was published",
+            f"version {release_run.version} of {release_run.model!r} has changed since it was published",
             expected="every file as its manifest has it",
             found="; ".join(str(one) for one in found),
             remedy="restore the files from the bucket's versions, or release the model under a new number",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
@@ -178,7 +178,7 @@ def _files(
         found = measure(key, entry)
         return None if found == entry else Finding(key, _text(entry), _text(found))
 
-    return [finding for finding in each(look, sorted(expected), workers) if finding is not None]
+    return [finding for finding in map_concurrently(look, sorted(expected), workers) if finding is not None]
 
 
 def _extra(

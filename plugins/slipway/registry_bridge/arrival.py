@@ -24,6 +24,7 @@ from slipway_core.operations.registry_arrival import (
 )
 from slipway_core.publishing.manifest import Manifest
 from slipway_core.publishing.tombstone import TOMBSTONE_FILE
+from slipway_core.written_numbers import counted
 from slipway_rules.version_manifest import MANIFEST_LIMIT_BYTES
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,12 @@ class RegistryArrival:
             self._check_present(paths, files)
             sha256 = {name: self._place(paths, name, artifact) for name, artifact in sorted(files.items())}
             self._announce(paths, ready_file(self._model, origin, sha256))
-            log.info("version %s of %s: %s files, then ready.json", version.number, self._model, len(files))
+            log.info(
+                "version %s of %s: %s, then ready.json",
+                version.number,
+                self._model,
+                counted(len(files), "file"),
+            )
         return step
 
     def _found(self, paths: RepositoryPaths) -> InBucket:

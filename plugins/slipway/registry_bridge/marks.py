@@ -89,7 +89,7 @@ class RegistryMarks:
                 standing = state.standing
         changes = alias_changes(registered.aliases, served, known, standing)
         for change in changes:
-            log.info("%r: alias %s leads to version %s", self._name, change.key, change.value)
+            log.info("%r: alias %s points to version %s", self._name, change.key, change.value)
             if change.value is None:
                 self._mlflow.delete_alias(self._name, change.key)
             else:

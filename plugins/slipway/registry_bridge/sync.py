@@ -102,8 +102,8 @@ class RegistrySync:
             problem = error
         if step == "wait":
             return SyncResult(number, step)
-        told = None if problem is None else problem.in_short()
-        changes = self._marks.tag(version, arrival_tags(told))
+        reason = None if problem is None else problem.in_short()
+        changes = self._marks.tag(version, arrival_tags(reason))
         return SyncResult(
             number, step, None if problem is None else str(problem), is_news=changes > 0, changes=changes
         )

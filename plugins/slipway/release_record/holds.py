@@ -51,9 +51,7 @@ class HoldReader:
         try:
             causes = self.causes(datetime.now(UTC))
         except SlipwayError as error:
-            log.warning(
-                "whether there is a freeze could not be read, so nothing is begun or raised: %s", error
-            )
+            log.warning("the freezes could not be read, so nothing is started or raised: %s", error)
             return Hold.unknown(error)
         return hold_of(causes, overrides, triggered_by=triggered_by)
 
@@ -98,7 +96,7 @@ class HoldReader:
         keys = {entry.key for entry in found}
         strays = sorted(key for key in keys if parse_freeze_name(key, model) is None)
         if strays:
-            log.warning("objects that are no freezes are skipped: %s", ", ".join(map(repr, strays[:_SHOWN])))
+            log.warning("objects that are not freezes are skipped: %s", ", ".join(map(repr, strays[:_SHOWN])))
         return keys
 
     def _in_force(self, key: str, keys: set[str]) -> Freeze | None:

@@ -45,13 +45,13 @@ class LockOwner:
         :raises ValueError: it names no run; the message says what was found.
         """
         try:
-            told = json.loads(content)
+            document = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"no JSON, but {_shortened(content)}") from error
-        if not isinstance(told, dict):
+        if not isinstance(document, dict):
             raise ValueError(f"no JSON object, but {_shortened(content)}")
-        release_id, version = told.get("release_id"), told.get("version")
-        dag_id = told.get("dag_id", cls.dag_id)
+        release_id, version = document.get("release_id"), document.get("version")
+        dag_id = document.get("dag_id", cls.dag_id)
         if not (isinstance(release_id, str) and release_id and isinstance(dag_id, str) and dag_id):
             raise ValueError(f"no release_id and dag_id that are text in {_shortened(content)}")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
@@ -157,7 +157,7 @@ class ReleaseLock:
     def _unreadable(self, found: str) -> LockUnreadableError:
         uri = self._store.uri(self._key)
         return LockUnreadableError(
-            f"the lock {uri} names no run, so nobody can tell whether its owner has ended",
+            f"the lock {uri} names no run, so it is unknown whether its owner has ended",
             expected='{"release_id": "…", "version": 1, "dag_id": "…"}',
             found=found,
             remedy=f"see in Airflow that no release and no rollback of {self._model!r} is under way, then remove it: "

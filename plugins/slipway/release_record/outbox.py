@@ -33,7 +33,7 @@ def default_rules() -> tuple[NotifyRule, ...]:
     try:
         return parse_rules(text_of(DEFAULT_RULES_VARIABLE), DEFAULT_RULES_VARIABLE)
     except SlipwayError as error:
-        log.warning("nobody is told by the default: %s", error)
+        log.warning("the default sends no notice: %s", error)
         return ()
 
 
@@ -71,7 +71,7 @@ class Outbox:
         putting.join(limit_s)
         if putting.is_alive():
             log.warning(
-                "the notice of %s could not be put into the outbox within %g s; going on without it",
+                "the notice of %s could not be put into the outbox within %g s; continuing without it",
                 notice.event,
                 limit_s,
             )

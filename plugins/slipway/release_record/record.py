@@ -68,7 +68,7 @@ class ReleaseRecord:
         if started and before and before[0].at < started - _CLOCKS_DIFFER:
             raise UserError(
                 f"the run id {self.release_id!r} was used before",
-                expected="a run id of its own for each release of a version",
+                expected="a separate run ID for each release of a version",
                 found=f"events of it in the record from {before[0].at:%Y-%m-%d} on, which Airflow has forgotten",
                 remedy="start it under another run id (in the form: Advanced Options)",
             )
@@ -96,9 +96,9 @@ class ReleaseRecord:
             time.sleep(random.uniform(0.0, _LONGEST_PAUSE_S))
         raise StoreUnavailableError(
             f"no place was found in the record for {event.key}",
-            expected="that other writers leave one",
+            expected="one that no other writer takes",
             found=f"{_ATTEMPTS} places that were taken in the meantime",
-            remedy="see who else writes under records/",
+            remedy="find out who else writes under records/",
         )
 
     def _close_block(self, event: Event) -> None:

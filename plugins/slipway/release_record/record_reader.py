@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway_core.errors import InputMissingError, SlipwayError
@@ -24,6 +24,7 @@ from slipway_core.record.segment import (
     segment_name,
     unpack_segment,
 )
+from slipway_core.written_numbers import counted
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ class RecordReader:
             after = f"{self._prefix}{numbers_of(block)[0] - 1:06d}"
             entries = self._store.entries(self._prefix, after=after, most=_PAGE)
             events = [one for one in self._events_among(entries) if block_of(one.seq) == block]
-            stored = dict(each(self._read, events, _READERS))
+            stored = dict(map_concurrently(self._read, events, _READERS))
             for key, read in stored.items():
                 Event.stored(read.content, key)
             self._write(block, stored)
@@ -148,7 +149,7 @@ class RecordReader:
             raise RecordError(
                 f"the record below {self._store.uri(self._prefix)} is too large to be read",
                 expected=f"at most {RECORD_LIMIT_BYTES} bytes",
-                found=f"{total_bytes} bytes in {len(self._listed)} events",
+                found=f"{total_bytes} bytes in {counted(len(self._listed), 'event')}",
                 remedy="look at the objects; nobody but Slipway should write under records/",
             )
 
@@ -170,9 +171,7 @@ class RecordReader:
         if strays:
             self._named.update(strays)
             shown = ", ".join(repr(key) for key in strays[:_SHOWN])
-            log.warning(
-                "%s objects that are no events lie in the record and are skipped: %s", len(strays), shown
-            )
+            log.warning("%s objects in the record that are not events are skipped: %s", len(strays), shown)
 
     def _highest(self, entries: Iterable[StoredObject]) -> int:
         return max((one.seq for one in self._events_among(entries)), default=0)
@@ -186,7 +185,7 @@ class RecordReader:
             raise _too_large(large.key, large.entry.size_bytes)
         found = self._copies(wanted)
         singles = [one for one in wanted if one.key not in found]
-        return found | dict(each(self._read, singles, _READERS))
+        return found | dict(map_concurrently(self._read, singles, _READERS))
 
     def _read(self, one: Listed) -> tuple[str, StoredEvent]:
         read = self._store.read_with_etag(one.key, most_bytes=EVENT_LIMIT_BYTES)
@@ -216,7 +215,9 @@ class RecordReader:
         first = min(self._listed.values(), key=lambda one: one.seq)
         tagged_with_md5 = self._read(first)[1].is_tagged_with_md5
         found: dict[str, StoredEvent] = {}
-        for copies in each(lambda block: self._copies_in(block, tagged_with_md5), blocks, _SEGMENT_READERS):
+        for copies in map_concurrently(
+            lambda block: self._copies_in(block, tagged_with_md5), blocks, _SEGMENT_READERS
+        ):
             found |= copies
         keys = {one.key for one in wanted}
         return {key: copy for key, copy in found.items() if key in keys}
@@ -263,7 +264,7 @@ class RecordReader:
             if block not in self._segments and len(events) >= len(numbers_of(block))
         }
         try:
-            each(lambda block: self._write(block, full[block]), full, _SEGMENT_READERS)
+            map_concurrently(lambda block: self._write(block, full[block]), full, _SEGMENT_READERS)
         except SlipwayError as error:
             log.info("segments of %s were not written: %s", self._prefix, error)
 

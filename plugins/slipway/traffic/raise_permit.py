@@ -80,7 +80,7 @@ class RaisePermit:
         self, outbox: Outbox, record: ReleaseRecord, state: ReleaseState, weight: int, hold: Hold
     ) -> None:
         """Write and tell once what is waited for. What cannot be written changes nothing about the wait."""
-        if hold.told == state.held:
+        if hold.reason == state.held:
             return
         now, release_id = datetime.now(UTC), record.release_id
         outbox.tell(
@@ -95,6 +95,6 @@ class RaisePermit:
             )
         )
         try:
-            record.append(RaiseHeld(weight=weight, hold=hold.told, until=hold.until))
+            record.append(RaiseHeld(weight=weight, hold=hold.reason, until=hold.until))
         except SlipwayError as error:
             log.warning("that the raise waits could not be written down: %s", error)

@@ -73,7 +73,7 @@ class SettingSearch:
     def run(self) -> list[Trial]:
         """Try settings until the search is over; return all trials of the run, those of earlier tries too."""
         while (trial := self._next(self._evidence.trials())) is not None:
-            log.info("trial %s: %s", trial.number, trial.setting.told())
+            log.info("trial %s: %s", trial.number, trial.setting.label())
             self._evidence.write_trial(trial)
             ended = self._tried(trial)
             self._evidence.write_trial(ended)
@@ -142,7 +142,9 @@ class SettingSearch:
             yield measured
 
     def _tell(self, trial: Trial) -> None:
-        told = f"trial {trial.number} {trial.state}: {trial.setting.told()}"
+        summary = f"trial {trial.number} {trial.state}: {trial.setting.label()}"
         if trial.points:
-            told += f": cost {written(self._objective.costs(trial.points)[-1], 4)} ({self._objective.figure})"
-        log.info("%s %s", told, trial.reason)
+            summary += (
+                f": cost {written(self._objective.costs(trial.points)[-1], 4)} ({self._objective.figure})"
+            )
+        log.info("%s %s", summary, trial.reason)

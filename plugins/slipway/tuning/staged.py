@@ -81,10 +81,10 @@ class StagedTrials:
         found = departures(config, self._hook.config(name, self._version))
         if found:
             raise LoadRefusedError(
-                f"Triton at {self._hook.address} serves {name!r} otherwise than it was told to",
-                expected=setting.told(),
+                f"Triton at {self._hook.address} does not serve {name!r} as configured",
+                expected=setting.label(),
                 found="; ".join(found),
-                remedy="look for another that loads models on this server, and run the task again",
+                remedy="find out what else loads models on this server, and run the task again",
             )
         return name
 
@@ -122,7 +122,7 @@ def _pause(hook: TritonHook, name: str, deadline: float, wanted: str, states: se
     if time.monotonic() > deadline:
         raise TimedOutError(
             f"{name!r} on Triton at {hook.address} is not {wanted} in time",
-            found=", ".join(sorted(states)) or "nothing of it in the server's index",
+            found=", ".join(sorted(states)) or "no entry for it in the server's index",
             remedy="read the server's log",
         )
     time.sleep(_POLL_INTERVAL_S)

@@ -70,8 +70,8 @@ def may_read_audit(request: Request, user: SignedIn) -> BaseUser:
 Reader = Annotated[BaseUser, Depends(may_read)]
 
 
-def _ask(request: Request, user: BaseUser, entity: DagAccessEntity | None, told: str) -> None:
+def _ask(request: Request, user: BaseUser, entity: DagAccessEntity | None, right: str) -> None:
     try:
         requires_access_dag("GET", entity, MODEL_RELEASE)(request, user)
     except HTTPException as error:
-        raise NotPermittedError(told) from error
+        raise NotPermittedError(right) from error

@@ -73,7 +73,7 @@ def _stranger(request: Request, error: Exception) -> Response:
 
 def _not_permitted(request: Request, error: Exception) -> Response:
     return problem(
-        request, 403, f"You may not {error}.", "Ask who administers Airflow here for a role that may."
+        request, 403, f"You may not {error}.", "Ask an Airflow administrator for a role with this right."
     )
 
 
@@ -89,8 +89,8 @@ def _slipway_error(request: Request, error: Exception) -> Response:
         return problem(
             request,
             503,
-            "The object store does not answer, so this page cannot say what is true.",
-            "Try again in a moment. Releases, their judge and the way back do not depend on this page.",
+            "Storage is not answering; there is nothing current to show.",
+            "Try again in a moment. Releases, the judge and rollbacks do not depend on this page.",
         )
     log.error("a page could not be made: %s", error)
     return problem(request, 500, "Slipway could not answer.", "The API server's log says why.")
@@ -116,13 +116,13 @@ def _invalid(request: Request, error: Exception) -> Response:
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type
-    told = {
+    messages = {
         404: "There is no such page.",
-        405: "This address does not take that method.",
+        405: "This address does not support that method.",
     }
     what = str(error.detail)
     if what == HTTPStatus(error.status_code).phrase:
-        what = told.get(error.status_code, f"{what}.")
+        what = messages.get(error.status_code, f"{what}.")
     answer = problem(request, error.status_code, what)
     answer.headers.update(error.headers or {})
     return answer

@@ -47,7 +47,7 @@ _TEXT_LIMIT = 400
 
 def deployment_warnings() -> tuple[str, ...]:
     """Return what is wrong, each in a sentence or two; it waits for a second at most."""
-    found = [one.told for one in problems()]
+    found = [one.sentence for one in problems()]
     try:
         found += _answers.get("").value
     except SlipwayError as error:  # that Airflow's database is away shows by itself

@@ -18,7 +18,7 @@ from slipway.web.deployment_warnings import deployment_warnings
 from slipway.web.health.parts import health_now
 from slipway.web.static_files import static_files
 from slipway_core.record.stage_names import stage_name
-from slipway_core.written_numbers import number
+from slipway_core.written_numbers import counted, number
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -75,6 +75,7 @@ def environment() -> Environment:
         "age": wording.age,
         "ago": wording.ago,
         "amount": wording.amount,
+        "counted": counted,
         "duration": wording.duration,
         "in_time": wording.in_time,
         "number": number,

@@ -48,7 +48,7 @@ def unrecorded(
     }
     known = known_waiting()
     if known is None or known.problem:
-        problems.append("Which runs wait in Airflow is not known now.")
+        problems.append("The runs that wait in Airflow are currently unknown.")
     waiting: dict[str, tuple[WaitingRun, ...]] = {}
     for run in () if known is None else known.value:
         if run.run_id not in recorded:
@@ -57,6 +57,6 @@ def unrecorded(
         unusable = by_model(sources.read_model.known_landed(model).value)
     except SlipwayError:
         unusable = {}
-        problems.append("What has landed is not known now.")
-    silent = next((part.told for part in health_now().wrong if part.name == SCHEDULER), "")
+        problems.append("New uploads are currently unknown.")
+    silent = next((part.sentence for part in health_now().wrong if part.name == SCHEDULER), "")
     return Unrecorded(waiting, unusable, " ".join(problems), silent if waiting else "")

@@ -69,8 +69,8 @@ def make_webhook_router(secret: Callable[[], str], start: Callable[[str, str], l
 
 async def _read(request: Request) -> bytes:
     """Return the body; it is not read where it says, or turns out, to be too large."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and (len(told) > 12 or int(told) > BODY_LIMIT_BYTES):
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 12 or int(length) > BODY_LIMIT_BYTES):
         raise _OversizedError
     body = bytearray()
     async for part in request.stream():

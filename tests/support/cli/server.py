@@ -64,7 +64,7 @@ class FakeSlipway:
         if bare.startswith("/slipway/api/landed/"):
             return 200, self.landed.model_dump(mode="json")
         if self.stale and "most_age_s" in path:
-            return 503, {"detail": "The object store does not answer, so this page cannot say what is true."}
+            return 503, {"detail": "Storage is not answering; there is nothing current to show."}
         if bare.startswith("/slipway/api/models"):
             return self._read(bare.removeprefix("/slipway/api/models").strip("/").split("/"))
         return self._airflow(method, bare, body)

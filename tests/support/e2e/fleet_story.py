@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from slipway_core.fleet.document import fleet_key
 from slipway_core.fleet.parity import Parity
-from slipway_core.fleet.watch import ToldFindings, watch_key
+from slipway_core.fleet.watch import NotifiedFindings, watch_key
 from slipway_sandbox.demo.airflow_client import DagRun
 from slipway_sandbox.host.child_process import program_path
 from slipway_sandbox.host.ports import LOOPBACK
@@ -65,7 +65,7 @@ class FleetStory:
     third: FleetRun
     stopped: FleetRun
     answers: list[Answer]
-    told: ToldFindings
+    told: NotifiedFindings
     led_back: FleetRun
 
 
@@ -121,7 +121,7 @@ def _stopped(
     return _ended(sandbox, servers, run_id), left_open
 
 
-def _told(sandbox: RunningSandbox) -> ToldFindings:
+def _told(sandbox: RunningSandbox) -> NotifiedFindings:
     """Have the fleet watched; return what is told when the first try has failed: nobody waits for the second."""
     run_id = sandbox.airflow.start_run(WATCH_DAG, {}).run_id
 
@@ -131,7 +131,7 @@ def _told(sandbox: RunningSandbox) -> ToldFindings:
 
     sandbox.wait(failed, f"{run_id} finds a server that differs")
     sandbox.airflow.mark_failed(WATCH_DAG, run_id)
-    return ToldFindings.from_bytes(sandbox.read(watch_key(FLEET)))
+    return NotifiedFindings.from_bytes(sandbox.read(watch_key(FLEET)))
 
 
 def _ended(

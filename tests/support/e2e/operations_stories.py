@@ -77,7 +77,7 @@ def four_eyes_story(sandbox: RunningSandbox) -> FourEyesStory:
     sandbox.await_question(run_id)
     sandbox.airflow.answer(RELEASE_DAG, run_id, APPROVE, "Approve")
     sandbox.wait(
-        lambda: "is not taken" in sandbox.task_logs(RELEASE_DAG, APPROVE, run_id) or None,
+        lambda: "cannot approve it" in sandbox.task_logs(RELEASE_DAG, APPROVE, run_id) or None,
         "the agreement of who started the release is not taken",
     )
     sandbox.await_question(run_id)

@@ -46,9 +46,9 @@ class FakeServer:
         """Hang."""
         self.done.append("stall")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Go on."""
-        self.done.append("go_on")
+        self.done.append("resume")
 
     def log_end(self) -> str:
         """Return no log."""

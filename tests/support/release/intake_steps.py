@@ -21,7 +21,7 @@ from slipway_core.record.kinds import EventData, ReleaseFinished, ReleaseStarted
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook
 
-EVENT, SWEEP = "an event told of it", "the sweep found it"
+EVENT, SWEEP = "new upload", "found by the scheduled scan"
 _RECORDED_AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 

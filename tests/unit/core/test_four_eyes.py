@@ -33,12 +33,12 @@ def test_who_may_not_is_told_what_to_do() -> None:
     assert require_other_person("carol", ("bob", None), **asked) == "carol"
     for who, words in (
         ("bob", "bob may not override this freeze"),
-        (None, "nobody knows who"),
+        (None, "it is unknown who"),
         ("", "nobody"),
     ):
         with pytest.raises(UserError, match=words):
             require_other_person(who, ("bob",), **asked)
-    with pytest.raises(UserError, match="another person than its author; found frozen by bob"):
+    with pytest.raises(UserError, match="a person other than its author; found frozen by bob"):
         require_other_person("bob", ("bob",), **asked)
 
 
@@ -71,7 +71,7 @@ def test_an_empty_name_is_nobody(name: str | None) -> None:
     assert canonical_name(name) == ""
     assert not is_other_person(name, ("alice",))
     assert not is_same_person(name, name)
-    with pytest.raises(UserError, match="nobody knows who"):
+    with pytest.raises(UserError, match="it is unknown who"):
         require_person(name)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway_core.written_numbers import amount, number, tick
+from slipway_core.written_numbers import amount, counted, number, tick
 
 ROOT = Path(__file__).resolve().parents[3]
 # What would write `2.1e+09` for a figure: `{value:.4g}` in Python, `"%.4g"` in a template.
@@ -102,3 +102,18 @@ def test_no_page_command_or_message_has_a_way_of_its_own() -> None:
         if DIGITS_THAT_COUNT.search(text)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "plural", "written"),
+    [
+        (0, "error", "", "0 errors"),
+        (1, "error", "", "1 error"),
+        (2, "error", "", "2 errors"),
+        (1203, "request", "", "1,203 requests"),
+        (1, "more file", "", "1 more file"),
+        (2, "retry", "retries", "2 retries"),
+    ],
+)
+def test_a_count_has_its_noun_in_the_right_number(count: int, noun: str, plural: str, written: str) -> None:
+    assert counted(count, noun, plural) == written

@@ -78,7 +78,7 @@ def test_a_wrong_value_is_named(name: str, text: str) -> None:
     """With what it may hold, what it holds, and what holds instead."""
     (problem,) = problems({**RIGHT, name: text})
     assert problem.variable == name
-    assert re.fullmatch(rf"{name} cannot be used: expected .+, found .+\. [A-Z].+\.", problem.told)
+    assert re.fullmatch(rf"{name} cannot be used: expected .+, found .+\. [A-Z].+\.", problem.sentence)
     with pytest.raises(UserError, match=name):
         require_settings({name: text})
 
@@ -94,7 +94,7 @@ def test_a_wrong_value_is_named(name: str, text: str) -> None:
 def test_a_mistyped_name_is_told_with_the_nearest(written: str, meant: str) -> None:
     """Otherwise the default would hold without a word; where the right one is set too, nothing is amiss."""
     (problem,) = problems({written: "x"})
-    assert problem.told.endswith(f"Did you mean {meant}?")
+    assert problem.sentence.endswith(f"Did you mean {meant}?")
     assert problems({written: "x", meant: RIGHT[meant]}) == ()
 
 

@@ -19,5 +19,7 @@ def run_with(rollout: dict[str, object]) -> str:
 
 def test_a_run_whose_release_file_is_wrong_is_no_admitted_release() -> None:
     """What is wrong with the release file in an XCom is told as an error of the run."""
-    with pytest.raises(UserError, match=r"no admitted release.*`rollout\.window_s` has a wrong value"):
+    with pytest.raises(
+        UserError, match=r"not given an admitted release.*`rollout\.window_s` has a wrong value"
+    ):
         ReleaseRun.parse(run_with({"window_s": 0}))

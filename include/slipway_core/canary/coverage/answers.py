@@ -158,15 +158,15 @@ class Answers:
             rate = _TOLERATED_ANSWERS * min(1.0, self.stable_answered / self.stable_began)
             if unanswered * math.log1p(-rate) <= math.log(NONE_ANSWERED_ALPHA):
                 return (
-                    f"The candidate fails: it answers nobody. {unanswered} of its requests began and none was "
+                    f"The candidate fails: it answers no requests. {unanswered} of its requests started and none was "
                     f"answered; stable answered {self.stable_answered} of {self.stable_began} meanwhile."
                 )
         is_silent = self.silent_windows >= _SILENT_WINDOWS and self.silent_s >= _SILENT_S
         if is_silent and surely_misses(weight, self.silent_stable):
             return (
-                f"The candidate fails: it answers nobody, or is sent nobody. At weight {weight} % no request of it was "
+                f"The candidate fails: it answers no requests, or gets none. At weight {weight} % no request of it was "
                 f"seen in {self.silent_windows} windows, {self.silent_stable} of stable's were. The metrics source "
-                "shows answers alone, and cannot tell which of the two it is."
+                "shows only answers, and cannot tell which of the two it is."
             )
         return None
 
@@ -179,7 +179,7 @@ class Answers:
             return None
         normal = self.candidate_flow * self.stable_active / self.stable_flow
         return (
-            f"{self.candidate_active} of the candidate's requests have begun and are not answered yet; going by "
+            f"{self.candidate_active} of the candidate's requests have started and are not answered yet; judging by "
             f"stable, {number(normal)} would be normal."
         )
 

@@ -101,7 +101,7 @@ class LatencySeen:
         if self.beyond > (1 - policy.latency_quantile) * self.timed:
             return (
                 f"{self.beyond} of the candidate's {self.timed} answers took longer than the last bound of the "
-                f"histogram: whether they keep the ceiling of {policy.latency_ceiling_ms:g} ms cannot be told."
+                f"histogram: so it is unknown whether they keep the ceiling of {policy.latency_ceiling_ms:g} ms."
             )
         return None
 

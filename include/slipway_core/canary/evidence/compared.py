@@ -21,5 +21,5 @@ def compared_words(step: Totals, canary: Totals, earlier: EarlierWindows, clump:
     before = canary.stable_requests - step.stable_requests
     if earlier.step_requests and before:
         same += f" and {before:,} of earlier windows"
-    told = f", compared with {same}"
-    return f"{told}; {clump.words()}" if clump.is_over else told
+    words = f", compared with {same}"
+    return f"{words}; {clump.words()}" if clump.is_over else words

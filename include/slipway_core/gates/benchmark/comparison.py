@@ -56,19 +56,21 @@ class Comparison:
         return self.decision == "inconclusive"
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The figure in words, for a log."""
         stable = "" if self.stable is None else f", stable {number(self.stable, 4)} {self.unit}"
-        change = "" if self.change_percent is None else f" ({self.change_percent:+.1f} %{self.told_interval})"
+        change = (
+            "" if self.change_percent is None else f" ({self.change_percent:+.1f} %{self.interval_words})"
+        )
         candidate = (
             "not measured" if self.candidate is None else f"candidate {number(self.candidate, 4)} {self.unit}"
         )
         missed = "missed, by stable as well" if self.stable_misses else "missed"
-        end = "passed" if self.passed else "cannot be told" if self.undecided else missed
+        end = "passed" if self.passed else "undecided" if self.undecided else missed
         return f"{self.figure}: {candidate}{stable}{change}; limit {self.limit}: {end}"
 
     @property
-    def told_interval(self) -> str:
+    def interval_words(self) -> str:
         """The interval of the change in words; empty where there is none."""
         if self.change_low_percent is None or self.change_high_percent is None:
             return ""

@@ -77,7 +77,7 @@ def judge_benchmark(
         not_compared, stable = "the stable version did not answer a single request", []
     if not any(one.answered for one in candidate):
         reason = "the candidate did not answer a single request"
-        return BenchmarkVerdict("fail", (reason,), (), not_compared, load=load.told)
+        return BenchmarkVerdict("fail", (reason,), (), not_compared, load=load.label)
     pairs = result.pairs(load)
     comparisons = [*against_slo(candidate, stable, benchmark)]
     if pairs:
@@ -95,7 +95,7 @@ def judge_benchmark(
         comparisons=tuple(comparisons),
         not_compared=not_compared,
         warnings=tuple(map(_in_words, undecided)),
-        load=load.told,
+        load=load.label,
         pairs=len(pairs),
         more_rounds=more_rounds,
     )
@@ -132,7 +132,7 @@ def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int, *, me
     if verdict.status == "inconclusive":
         times = "once" if measured == 1 else f"{measured} times"
         raise BenchmarkInconclusiveError(
-            f"it cannot be told whether {model} version {version} is fast enough, measured {times}",
+            f"it is unknown whether {model} version {version} is fast enough, after it was measured {times}",
             expected=expected,
             found=found,
             remedy="See what else runs on the staging server and release the version again; where the stable version "
@@ -153,7 +153,7 @@ def _in_words(comparison: Comparison) -> str:
         return f"{comparison.figure} was not measured, but {comparison.limit} is asked for"
     text = f"{comparison.figure} is {number(comparison.candidate, 4)} {comparison.unit}"
     if comparison.change_percent is not None and comparison.stable is not None:
-        change = f"{comparison.change_percent:+.1f} %{comparison.told_interval}"
+        change = f"{comparison.change_percent:+.1f} %{comparison.interval_words}"
         text += f", stable has {number(comparison.stable, 4)} ({change})"
     text += f"; allowed is {comparison.limit}"
     if comparison.undecided:

@@ -87,7 +87,7 @@ def require_smoke_test(verdict: SmokeTestVerdict, limits: SmokeTest, model: str,
     found = "; ".join(verdict.reasons)
     if verdict.status == "fail":
         raise SmokeTestRefusedError(
-            f"{model} version {version} has failed on a Triton of its own",
+            f"{model} version {version} failed the smoke test",
             expected="loads, answers and memory within the limits of `smoke_test`",
             found=found,
             remedy=_remedy(found, limits),
@@ -139,9 +139,9 @@ def _loads(report: SmokeTestReport, limits: SmokeTest) -> _Found:
     bad = next((one for one in report.loads if one.status != "loaded"), None)
     number = len(report.loads)
     if bad is not None:
-        told = f"load {report.loads.index(bad) + 1} of {limits.loads} {bad.status}: {bad.reason}"
+        reason = f"load {report.loads.index(bad) + 1} of {limits.loads} {bad.status}: {bad.reason}"
         return _Found(
-            "bad", f"{told}; the log: {bad.log[-1]}" if bad.status == "crashed" and bad.log else told
+            "bad", f"{reason}; the log: {bad.log[-1]}" if bad.status == "crashed" and bad.log else reason
         )
     if number < limits.loads:
         return _Found("unknown", f"loaded {number} times; {limits.loads} are asked for")
@@ -153,8 +153,8 @@ def _answers(report: SmokeTestReport) -> _Found:
     if report.broken is not None:
         died = f"; {report.broken.died}" if report.broken.died else ""
         if report.broken.silent and not died:
-            told = f"the first golden row got no answer in time, and no error: {report.broken.told}"
-            return _Found("unknown", told)
+            reason = f"the first golden row got no answer in time, and no error: {report.broken.told}"
+            return _Found("unknown", reason)
         return _Found("bad", f"the first golden row got no answer: {report.broken.told}{died}")
     if report.not_asked:
         return _Found("unknown", report.not_asked)
@@ -181,9 +181,9 @@ def _first_request(report: SmokeTestReport, limits: SmokeTest) -> _Found:
         return _Found("unknown", "the first answer was not timed")
     # The median of the loads: one first answer on a busy node says nothing of the model.
     first, steady = median(times), report.steady.p50_ms
-    told = f"first answers took {first:.1f} ms (median of {len(times)} loads), steady ones {steady:.1f} ms"
+    reason = f"first answers took {first:.1f} ms (median of {len(times)} loads), steady ones {steady:.1f} ms"
     is_slow = first > max(limits.first_request_floor_ms, limits.first_request_ratio_max * steady)
-    return _Found("bad" if is_slow else "good", told)
+    return _Found("bad" if is_slow else "good", reason)
 
 
 def _instances(report: SmokeTestReport) -> _Found:
@@ -196,19 +196,19 @@ def _instances(report: SmokeTestReport) -> _Found:
     if report.steady is not None and report.steady.differ:
         return _Found("unknown", "the model answers one row in more than one way, on whatever instance")
     if found.differ:
-        told = "; ".join(found.differences)
+        reason = "; ".join(found.differences)
         return _Found(
-            "bad", f"{found.differ} of {found.requests} answers to one row differ between instances: {told}"
+            "bad", f"{found.differ} of {found.requests} answers to one row differ between instances: {reason}"
         )
     if found.silent:
-        told = f"{found.silent} of {found.requests} requests got no answer within {found.limit_s:g} s"
-        return _Found("unknown", f"{told}: what these instances answer was not compared")
+        reason = f"{found.silent} of {found.requests} requests got no answer within {found.limit_s:g} s"
+        return _Found("unknown", f"{reason}: what these instances answer was not compared")
     if found.unseen:
-        told = f"{found.unseen} of {number} instances answered nothing in {found.requests} requests"
-        return _Found("unknown", told)
+        reason = f"{found.unseen} of {number} instances answered nothing in {found.requests} requests"
+        return _Found("unknown", reason)
     if found.is_alone:
-        told = "1 instance" if number == 1 else f"{number} models with 1 instance each"
-        return _Found("good", f"{told}, seen in the server's log: there is no other one to compare it with")
+        reason = "1 instance" if number == 1 else f"{number} models with 1 instance each"
+        return _Found("good", f"{reason}, seen in the server's log: there is no other one to compare it with")
     instances = f"{number} instances, all seen"
     return _Found("good", f"{instances} in the server's log, answers alike")
 
@@ -219,10 +219,12 @@ def _memory(report: SmokeTestReport, limits: SmokeTest, growth: Growth | None) -
         return _Found("unknown", f"too few requests to tell: {0 if found is None else found.requests}")
     if not any(mib for _, mib in found.samples):
         return _Found("unknown", "the memory of the server could not be read")
-    told = f"{growth.mib:+.2f} MiB per 1000 requests over {found.requests}, at most {most:g}{_by_end(found)}"
+    reason = (
+        f"{growth.mib:+.2f} MiB per 1000 requests over {found.requests}, at most {most:g}{_by_end(found)}"
+    )
     if growth.low_mib > most:
-        return _Found("bad", told)
-    return _Found("good" if growth.mib <= most else "unknown", told)
+        return _Found("bad", reason)
+    return _Found("good" if growth.mib <= most else "unknown", reason)
 
 
 def _by_end(found: Memory) -> str:
@@ -235,8 +237,8 @@ def _gpu(report: SmokeTestReport, limits: SmokeTest) -> _Found:
     if report.gpu is None:
         return _Found("unknown", "the pod's server sees no GPU")
     used = max(0, report.gpu.after_bytes - report.gpu.before_bytes) / _MIB
-    told = f"{used:.0f} MiB more in use than before the load, at most {limits.gpu_memory_mib_max}"
-    return _Found("good" if used <= limits.gpu_memory_mib_max else "bad", told)
+    reason = f"{used:.0f} MiB more in use than before the load, at most {limits.gpu_memory_mib_max}"
+    return _Found("good" if used <= limits.gpu_memory_mib_max else "bad", reason)
 
 
 def _robustness(report: SmokeTestReport) -> _Found:
@@ -247,17 +249,17 @@ def _robustness(report: SmokeTestReport) -> _Found:
     is_steady = report.steady is None or not report.steady.differ
     bad = [one for one in found.probes if one.harmed and (is_steady or one.died or one.outcome == "silent")]
     if bad:
-        told = "; ".join(f"{one.name} ({one.via}): {one.harmed}" for one in bad[:3])
-        return _Found("bad", f"{len(bad)} of {len(found.probes)} boundary inputs do harm: {told}")
+        reason = "; ".join(f"{one.name} ({one.via}): {one.harmed}" for one in bad[:3])
+        return _Found("bad", f"{len(bad)} of {len(found.probes)} boundary inputs do harm: {reason}")
     unheard = [one for one in found.probes if one.unheard]
     if unheard:
-        told = "; ".join(f"{one.name} ({one.via}): {one.unheard}" for one in unheard[:3])
-        return _Found("unknown", f"{len(unheard)} of {len(found.probes)} boundary inputs: {told}")
+        reason = "; ".join(f"{one.name} ({one.via}): {one.unheard}" for one in unheard[:3])
+        return _Found("unknown", f"{len(unheard)} of {len(found.probes)} boundary inputs: {reason}")
     if found.left_out:
         return _Found("unknown", f"{found.left_out} boundary inputs were left out: {found.reason}")
     if not found.probes:
         return _Found("unknown", "no boundary input was asked")
     answered = sum(one.outcome == "answered" for one in found.probes)
     refused = len(found.probes) - answered
-    told = f"{len(found.probes)} boundary inputs: {answered} answered, {refused} refused with an error"
-    return _Found("good", told)
+    reason = f"{len(found.probes)} boundary inputs: {answered} answered, {refused} refused with an error"
+    return _Found("good", reason)

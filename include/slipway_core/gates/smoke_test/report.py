@@ -57,8 +57,8 @@ class Steady(_Part):
     @model_validator(mode="after")
     def _counted(self) -> Self:
         if self.answered + self.silent > self.requests:
-            told = f"{self.answered} of {self.requests} requests were answered, {self.silent} were not"
-            raise ValueError(told)
+            message = f"{self.answered} of {self.requests} requests were answered, {self.silent} were not"
+            raise ValueError(message)
         return self
 
 

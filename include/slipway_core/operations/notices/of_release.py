@@ -158,11 +158,11 @@ def held_notice(
         model=model,
         version=version,
         at=at,
-        reason=hold.told,
+        reason=hold.reason,
         facts=tuple(facts),
         release_id=release_id,
         dag_id=dag_id,
-        about=f"{what}: {hold.told}",
+        about=f"{what}: {hold.reason}",
     )
 
 

@@ -176,7 +176,7 @@ def _left_behind(
     for name, one in known.items():
         is_past = one.version is not None and one.version != report.version and not one.is_unchecked
         if is_past and name not in changes:
-            found |= _gone(known, name, report, f"version {one.version} is not live any more")
+            found |= _gone(known, name, report, f"version {one.version} is no longer live")
     return found
 
 
@@ -245,10 +245,10 @@ def closed_by(before: Finding, *, who: str | None, reason: str, run: str, now: d
     """
     if who is None:
         raise UserError(
-            "nobody knows who closes the finding",
+            "it is unknown who closes the finding",
             expected="a run that a person has started",
             found="a run without a user",
-            remedy="start it in the UI or by REST, as yourself",
+            remedy="start it in the UI or over REST, under your own name",
         )
     if before.status != "open":
         if before.closed is not None and before.closed.run == run:
@@ -256,14 +256,14 @@ def closed_by(before: Finding, *, who: str | None, reason: str, run: str, now: d
         raise UserError(
             f"the finding {before.name!r} of {before.model!r} is not open",
             expected="an open finding",
-            found=told_of(before),
+            found=status_words(before),
             remedy="look at the newest page of model_revalidation",
         )
     closing = Closing(at=now, run=run, by=who[:200], reason=reason[:REASON_LIMIT])
     return before.model_copy(update={"status": "closed", "closed": closing})
 
 
-def told_of(finding: Finding) -> str:
+def status_words(finding: Finding) -> str:
     """Return in words how a finding stands."""
     if finding.closed is None or finding.status != "closed":
         return f"{finding.status} since {finding.opened_at or finding.first_seen_at:%Y-%m-%d %H:%M}"

@@ -46,12 +46,12 @@ class CheckResult(BaseModel):
         return self.outcome in ("differs", "could_not_check")
 
 
-def passed(check: Check, told: str, **numbers: Number) -> CheckResult:
+def passed(check: Check, summary: str, **numbers: Number) -> CheckResult:
     """Return the result of a check that found what was expected."""
-    return CheckResult(check=check, outcome="passed", told=clipped(told), numbers=numbers)
+    return CheckResult(check=check, outcome="passed", told=clipped(summary), numbers=numbers)
 
 
-def differs(check: Check, told: str, details: Iterable[str], **numbers: Number) -> CheckResult:
+def differs(check: Check, summary: str, details: Iterable[str], **numbers: Number) -> CheckResult:
     """Return the result of a check that found something else.
 
     :param details: what differs, in words that stay the same while it is the same.
@@ -60,7 +60,7 @@ def differs(check: Check, told: str, details: Iterable[str], **numbers: Number) 
     return CheckResult(
         check=check,
         outcome="differs",
-        told=clipped(told),
+        told=clipped(summary),
         details=tuple(every[:DETAILS_LIMIT]),
         more=max(0, len(every) - DETAILS_LIMIT),
         digest=hashlib.sha256("\n".join(every).encode()).hexdigest(),
@@ -73,14 +73,14 @@ def could_not_check(check: Check, error: object) -> CheckResult:
     return CheckResult(check=check, outcome="could_not_check", told=clipped(str(error)))
 
 
-def no_reference(check: Check, told: str, **numbers: Number) -> CheckResult:
+def no_reference(check: Check, summary: str, **numbers: Number) -> CheckResult:
     """Return the result of a check that has nothing from the release to compare with."""
-    return CheckResult(check=check, outcome="no_reference", told=clipped(told), numbers=numbers)
+    return CheckResult(check=check, outcome="no_reference", told=clipped(summary), numbers=numbers)
 
 
-def left_out(check: Check, told: str) -> CheckResult:
+def left_out(check: Check, summary: str) -> CheckResult:
     """Return the result of a check that cannot be made of such a model."""
-    return CheckResult(check=check, outcome="left_out", told=clipped(told))
+    return CheckResult(check=check, outcome="left_out", told=clipped(summary))
 
 
 def clipped(text: str) -> str:

@@ -50,8 +50,8 @@ def rollback_run_id(model: str, version: int, asking: Iterable[Finding]) -> str:
 
 def rollback_reason(asking: Iterable[Finding], run: str) -> str:
     """Return what the record says of a rollback that revalidation starts."""
-    told = "; ".join(f"{one.name}: {one.told}" for one in asking)
-    return shortened(f"model_revalidation ({run}) has found {told}", _REASON_LIMIT)
+    reasons = "; ".join(f"{one.name}: {one.told}" for one in asking)
+    return shortened(f"model_revalidation ({run}) has found {reasons}", _REASON_LIMIT)
 
 
 def drift_notice(

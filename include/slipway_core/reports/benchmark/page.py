@@ -94,8 +94,8 @@ def _changes(relative: list[Comparison], benchmark: Benchmark) -> str:
         for one in relative
         if one.change_percent is not None
     ]
-    told = "; ".join(one.told for one in relative)
-    return changes_chart(drawn, told) if drawn else ""
+    description = "; ".join(one.sentence for one in relative)
+    return changes_chart(drawn, description) if drawn else ""
 
 
 def _rounds(result: BenchmarkResult) -> str:
@@ -106,7 +106,7 @@ def _rounds(result: BenchmarkResult) -> str:
         if (points := sorted((float(one.round), one.p50_ms) for one in result.of(side, load) if one.answered))
     ]
     enough = any(len(one.points) > 1 for one in series)
-    return rounds_chart(series, f"The median latency of each round at {load.told}.") if enough else ""
+    return rounds_chart(series, f"The median latency of each round at {load.label}.") if enough else ""
 
 
 def _curve(result: BenchmarkResult) -> str:
@@ -126,7 +126,7 @@ def _curve(result: BenchmarkResult) -> str:
             ]
             if points:
                 series.append(Series(side, f"{side}, {name}", points))
-    loads = ", ".join(load.told for load in result.loads)
+    loads = ", ".join(load.label for load in result.loads)
     return curve_chart(series, f"p50 and p99 latency against answered requests a second, at {loads}.")
 
 
@@ -135,7 +135,7 @@ def _level(result: BenchmarkResult, load: LoadLevel, side: Role) -> _Level:
     ttft = [one.ttft_ms for one in found if one.ttft_ms is not None]
     itl = [one.itl_ms for one in found if one.itl_ms is not None]
     return _Level(
-        load=load.told,
+        load=load.label,
         side=side,
         requests=sum(one.requests for one in result.of(side, load)),
         errors=sum(one.errors for one in result.of(side, load)),

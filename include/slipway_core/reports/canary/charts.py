@@ -28,7 +28,7 @@ from slipway_core.reports.canary.document import (
 )
 from slipway_core.reports.canary.timeline import LEAST_REQUESTS, Point, TimeAxis, extremes, points_of
 from slipway_core.reports.svg_figure import inline_svg, svg_settings
-from slipway_core.written_numbers import amount, number, tick
+from slipway_core.written_numbers import amount, counted, number, tick
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,22 +69,22 @@ def canary_charts(run: Run) -> list[Chart]:
 
 def _left_out(name: str, axis: TimeAxis, pooled: bool) -> str:
     """Say what a drawing does not show of a long canary; the document beside the page has it all."""
-    told = ""
+    sentences = ""
     if pooled and name in ("errors", "latency"):
-        told += f" Windows are taken together until a point holds {LEAST_REQUESTS} requests of each."
+        sentences += f" Windows are combined until a point holds {LEAST_REQUESTS} requests of each."
     if axis.joined_s is not None:
-        told += (
+        sentences += (
             " There are too many to draw each: changes of the weight, replays and stretches without data that lie "
             f"less than {duration(axis.joined_s)} apart are drawn as one, and a point may reach over them."
         )
-    return told
+    return sentences
 
 
 # --- the charts ---
 
 
-def _finish(figure: Figure, name: str, heading: str, caption: str, told: str) -> Chart:
-    svg = inline_svg(figure, f"chart-{name}", heading, f"{told} {caption}", COLOURS)
+def _finish(figure: Figure, name: str, heading: str, caption: str, description: str) -> Chart:
+    svg = inline_svg(figure, f"chart-{name}", heading, f"{description} {caption}", COLOURS)
     return Chart(name, heading, caption, svg)
 
 
@@ -114,15 +114,15 @@ def _weight_chart(run: Run, axis: TimeAxis) -> Chart:
                 annotation_clip=False,
             )
             plot.plot([place_s], [108], marker="v", color=HEX["ink"], markersize=4, clip_on=False, zorder=4)
-    told = ", then ".join(f"{weight} % at {duration(at_s)}" for at_s, weight in every[:_MOST_TOLD])
+    steps = ", then ".join(f"{weight} % at {duration(at_s)}" for at_s, weight in every[:_MOST_TOLD])
     if len(every) > _MOST_TOLD:
-        told += f", and so on; {len(every)} in all, {every[-1][1]} % at the end"
+        steps += f", and so on; {len(every)} in all, {every[-1][1]} % at the end"
     return _finish(
         figure,
         "weight",
         "Traffic that the candidate had",
         "Percent of all requests, as it was seen in the traffic. The numbers are those of the decisions below.",
-        f"Steps over time: {told}.",
+        f"Steps over time: {steps}.",
     )
 
 
@@ -150,7 +150,7 @@ def _error_chart(points: Sequence[Point], axis: TimeAxis) -> Chart:
         figure,
         "errors",
         "Errors",
-        "Failed requests in percent of the revision's own.",
+        "Failed requests, as a percentage of the revision's requests.",
         f"Two lines over time; {_last_of(rates, ' %')}.",
     )
 
@@ -228,7 +228,7 @@ def _evidence_chart(windows: Sequence[JudgedWindow], axis: TimeAxis) -> Chart:
         + (
             f" Of each {together} windows the lowest and the highest value are drawn." if together > 1 else ""
         ),
-        f"{len(lines)} lines over time on a logarithmic axis; {_last_of(lines, '')}; "
+        f"{counted(len(lines), 'line')} over time on a logarithmic axis; {_last_of(lines, '')}; "
         f"the threshold is {number(threshold)}.",
     )
 

@@ -25,7 +25,7 @@ _BACK = "The stable version alone gets new requests again."
 _WEIGHT_0 = "Weight 0 was seen: new requests go to the stable version."
 # Of records in which nobody looked for what was open on the candidate: their pages keep their words.
 _FORMER_BACK = "The stable version has all traffic again."
-_FORMER_WEIGHT_0 = "No traffic was seen on the candidate any more: users are on the stable version."
+_FORMER_WEIGHT_0 = "No more traffic was seen on the candidate: users are on the stable version."
 _STEP_ENDS = {
     "pass": ("step_passed", "passed"),
     "fail": ("step_failed", "failed"),
@@ -36,18 +36,18 @@ _STEP_ENDS = {
 def decisions_of(events: Sequence[Event]) -> list[Decision]:
     """Return what was decided and done, in order of time, each in words and with its reason."""
     found: list[Decision] = []
-    told, weight_0 = None, _FORMER_WEIGHT_0 if _is_former(events) else _WEIGHT_0
+    given, weight_0 = None, _FORMER_WEIGHT_0 if _is_former(events) else _WEIGHT_0
     for event in events:
         reason = event.data.reason if isinstance(event.data, Reasoned) else None
-        said = _said(event.data, told)
-        told = reason or told
+        said = _said(event.data, given)
+        given = reason or given
         if said is not None:
             kind, by, words = said
             words = weight_0 if words is _WEIGHT_0 else words
             found.append(Decision(at=event.at, kind=kind, by=by, words=words, reason=reason))
     found += [
         Decision(at=at, kind="weight_0_seen", by=None, words=weight_0, reason=None)
-        for at in weight_0_told(events)
+        for at in weight_0_times(events)
     ]
     return sorted(found, key=lambda decision: decision.at)
 
@@ -57,12 +57,12 @@ def _is_former(events: Sequence[Event]) -> bool:
     return bool(ends) and all(one.drained is None for one in ends)
 
 
-def weight_0_told(events: Sequence[Event]) -> list[datetime]:
+def weight_0_times(events: Sequence[Event]) -> list[datetime]:
     """Return when weight 0 was seen, where only the event `rolled_back` tells it."""
     if any(isinstance(event.data, WeightObserved) and event.data.weight == 0 for event in events):
         return []
-    told = [event.data.weight_0_at for event in events if isinstance(event.data, RolledBack)]
-    return [at for at in told if at is not None][:1]
+    moments = [event.data.weight_0_at for event in events if isinstance(event.data, RolledBack)]
+    return [at for at in moments if at is not None][:1]
 
 
 def _drained(data: RolledBack) -> str:
@@ -76,20 +76,20 @@ def _seen_after(data: RolledBack) -> str:
     if seconds is None:
         return ""
     if requests is None:
-        return "Whether requests reached the candidate after weight 0 is not known: the metrics source gave no data."
+        return "It is unknown whether requests reached the candidate after weight 0: the metrics source gave no data."
     watched = f"in {duration(seconds)} after weight 0"
     if not requests:
         return f"The router's counts show no request to the candidate {watched}."
     return (
-        f"The router still led {requests:,} requests to the candidate {watched}: it did not do what the status said, "
-        "or they had begun before."
+        f"The router still sent {requests:,} requests to the candidate {watched}: it did not do what the status said, "
+        "or the requests had started before."
     )
 
 
-def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | None:
+def _said(data: EventData, given: str | None) -> tuple[str, str | None, str] | None:
     """Return kind, author and words of the decision that an event tells; None where it tells none.
 
-    `told` is the reason that was given last; the same is not said twice.
+    `given` is the reason that was given last; the same is not said twice.
     """
     match data:
         case WeightObserved(weight=0):
@@ -100,10 +100,10 @@ def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | No
             kind, words = _STEP_ENDS.get(data.verdict, _STEP_ENDS["inconclusive"])
             watched = f"The step at {data.weight} % {words} after {duration(data.seconds)}."
             return kind, "judge", f"{watched} {data.reason}"
-        case RollbackStarted() if data.reason == told:
-            return "rollback_started", data.by, "For this reason a rollback was begun."
+        case RollbackStarted() if data.reason == given:
+            return "rollback_started", data.by, "A rollback was started for this reason."
         case RollbackStarted():
-            return "rollback_started", data.by, f"A rollback was begun: {data.reason}"
+            return "rollback_started", data.by, f"A rollback was started: {data.reason}"
         case RolledBack():
             return (
                 "rolled_back",
@@ -118,7 +118,7 @@ def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | No
             return (
                 "version_rejected",
                 data.by,
-                "The version was rejected: it is not released again by itself.",
+                "The version was rejected: it is not released again automatically.",
             )
         case Promoted():
             return "promoted", None, "The candidate was promoted: it is the stable version now."

@@ -44,7 +44,7 @@ from pydantic import (
 
 from slipway_core.canary.latency import quantile_ms
 from slipway_core.canary.verdict import Status
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.metrics.samples import Sample, Source
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
 from slipway_core.value_types import UtcTime
@@ -295,7 +295,7 @@ class CanaryEvidence(_Part):
     runs: list[Run]
 
     @classmethod
-    @form_of("the evidence of the canary")
+    @format_errors("the evidence of the canary")
     def from_document(cls, document: Mapping[str, Any]) -> CanaryEvidence:
         """Return what a document says.
 

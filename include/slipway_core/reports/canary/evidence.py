@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from slipway_core.canary.verdict import Status
 from slipway_core.canary.verdict_text import source_of
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.record.events import Event, RecordError
 from slipway_core.record.fold import fold
 from slipway_core.record.kinds import (
@@ -23,7 +23,7 @@ from slipway_core.record.kinds import (
     WindowJudged,
 )
 from slipway_core.record.state import ReleaseState
-from slipway_core.reports.canary.decisions import decisions_of, weight_0_told
+from slipway_core.reports.canary.decisions import decisions_of, weight_0_times
 from slipway_core.reports.canary.document import (
     FORMAT_VERSION,
     CanaryEvidence,
@@ -44,7 +44,7 @@ from slipway_core.spec.rollout.analysis import AnalysisPolicy
 from slipway_core.spec.rollout.plan import RolloutStep
 
 
-@form_of("the record of the canary", RecordError)
+@format_errors("the record of the canary", RecordError)
 def canary_evidence(
     events: Sequence[Event],
     policy: AnalysisPolicy,
@@ -249,7 +249,7 @@ def _window(
 def _weights(events: Sequence[Event]) -> list[ObservedWeight]:
     """Return the candidate's percent of the traffic as it was seen, in order of time."""
     seen = [(event.at, event.data.weight) for event in events if isinstance(event.data, WeightObserved)]
-    seen += [(at, 0) for at in weight_0_told(events)]
+    seen += [(at, 0) for at in weight_0_times(events)]
     return [ObservedWeight(at=at, weight=weight) for at, weight in sorted(seen)]
 
 

@@ -19,7 +19,7 @@ from slipway_core.canary.verdict_text import (
     meaning,
     source_words,
 )
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.reports.canary.charts import canary_charts
 from slipway_core.reports.canary.document import (
     DOCUMENT_FILE,
@@ -44,10 +44,10 @@ _OUTCOMES = {
     "cancelled": ("bad", "✗ cancelled"),
     "open": ("unsure", "… under way"),
 }
-_GIVEN_UP = "A canary that cannot be judged in the time it is given is taken back."
+_GIVEN_UP = "A canary that cannot be judged within its time limit is rolled back."
 
 
-@form_of("the evidence of the canary")
+@format_errors("the evidence of the canary")
 def render_canary_html(evidence: CanaryEvidence) -> str:
     """Return the page for a canary's evidence; the last run is shown in full.
 
@@ -121,15 +121,15 @@ class _Card:
 def _lead(evidence: CanaryEvidence, run: Run | None) -> str:
     """Say in words how the canary ended, and what that means."""
     if run is None:
-        told = evidence.reason
-        return "The release ended before any user was led to this version." + (f" {told}" if told else "")
+        reason = evidence.reason
+        return "The release ended before this version had any users." + (f" {reason}" if reason else "")
     if not run.windows and evidence.stable_storage_uri is None:
-        return "This is the first version of the model: there was nothing to compare it with, and no canary."
+        return "This is the model's first version: there was no canary, because there was nothing to compare it with."
     last = run.windows[-1] if run.windows else None
     begun = next((done for done in run.decisions if done.kind == "rollback_started"), None)
     if begun is not None and (last is None or begun.reason != last.reason):
         return (
-            f"A rollback was begun: {_sentence(begun.reason or 'no reason is recorded')} {_last_word(last)}"
+            f"A rollback was started: {_sentence(begun.reason or 'no reason is recorded')} {_last_word(last)}"
         )
     if last is None:
         return "No window was judged."
@@ -146,7 +146,7 @@ def _last_word(last: JudgedWindow | None) -> str:
     """Say where the judge stood when something else ended the canary; `last` is the last window."""
     if last is None:
         return "No window had been judged."
-    condemned = "" if last.status == "fail" else "The judge had not condemned the candidate. "
+    condemned = "" if last.status == "fail" else "The judge had not found against the candidate. "
     return f"{condemned}Its last word was: {_sentence(last.reason)}"
 
 
@@ -191,8 +191,8 @@ def _hypotheses(statistics: Statistics) -> list[tuple[str, float]]:
 
 def _brief(words: object) -> str:
     """Return words that others may have written; of very long ones the beginning."""
-    told = str(words)
-    return told if len(told) <= _LETTERS else f"{told[:_LETTERS]}…"
+    text = str(words)
+    return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…"
 
 
 def _span(run: Run) -> str:

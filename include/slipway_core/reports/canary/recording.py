@@ -65,8 +65,8 @@ def judged_again(
     lines = [json.dumps(line) for line in _lines(steps, windows)]
     again = replay(lines, "the recorded windows", policy)
     for window, (_, verdict) in zip(windows, again, strict=True):
-        told = window.statistics.total_evidence
-        same = math.isclose(verdict.statistics.total_evidence, told, rel_tol=_SAME_EVIDENCE)
+        recorded = window.statistics.total_evidence
+        same = math.isclose(verdict.statistics.total_evidence, recorded, rel_tol=_SAME_EVIDENCE)
         if verdict.status != window.status or not same:
             return Recomputed(agrees=False, first_difference=window.number)
     return Recomputed(agrees=True, first_difference=None)

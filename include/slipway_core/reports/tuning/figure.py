@@ -47,11 +47,11 @@ def pareto_svg(picture: Mapping[str, Any]) -> str:
         for one in points:
             _draw(plot, one, on_front=one["trial"] in picture["front"])
         _axes(plot, picture)
-        told = "; ".join(
+        described = "; ".join(
             f"trial {one['trial']}: {number(one['x'], 4)}, {number(one['y'], 4)} ms" for one in points
         )
         title = f"{picture['y']} against {picture['x']}"
-        return inline_svg(figure, "pareto", title, f"{title}. {told}.", _COLOURS)
+        return inline_svg(figure, "pareto", title, f"{title}. {described}.", _COLOURS)
 
 
 def _draw(plot: Any, point: Mapping[str, Any], *, on_front: bool) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.reports.html_page import render_page
 from slipway_core.reports.tuning.figure import pareto_svg
 
 
-@form_of("the report of the tuning")
+@format_errors("the report of the tuning")
 def render_tuning_html(report: Mapping[str, Any]) -> str:
     """Return the page of what `tuning.report.tuning_report` makes.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from slipway_core.document_form import form_of
+from slipway_core.document_form import format_errors
 from slipway_core.gates.outcome import GateOutcome
 from slipway_core.gates.validation.kind import PageFigure
 from slipway_core.reports.data_docs.page import INDEX
@@ -15,7 +15,7 @@ from slipway_core.reports.html_page import render_page
 from slipway_core.reports.validation.examples import Examples, known_kind
 
 
-@form_of("the validation report")
+@format_errors("the validation report")
 def render_report_html(report: Mapping[str, Any]) -> str:
     """Return the page for what `expectations.validation_report` or `signature_report.signature_report` makes.
 

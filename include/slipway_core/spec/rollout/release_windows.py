@@ -74,7 +74,7 @@ class ReleaseWindow(SpecPart):
     def _is_no_moment(self) -> Self:
         if self.opens == self.closes:
             raise ValueError(
-                f'a window from {self.opens} to {self.closes} is none; write "24:00" for a whole day'
+                f'a window from {self.opens} to {self.closes} is empty; for a whole day, close it at "24:00"'
             )
         if len(set(self.days)) < len(self.days):
             raise ValueError(f"a day is named twice: {', '.join(self.days)}")

@@ -34,7 +34,7 @@ def _cron(text: str) -> str:
         times = croniter(text, _FIRST, max_years_between_matches=_YEARS)
         first = [times.get_next(datetime) for _ in range(_LOOKED_AT)]
     except (CroniterError, ValueError, OverflowError) as error:
-        raise ValueError(f"is no time that comes again: {error}") from error
+        raise ValueError(f"is not a valid schedule: {error}") from error
     if any(later - earlier < LEAST_APART for earlier, later in pairwise(first)):
         raise ValueError("must not come more often than once an hour")
     return text

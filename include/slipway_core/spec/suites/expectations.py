@@ -124,7 +124,7 @@ class Expectation(SpecPart):
     @model_validator(mode="after")
     def _is_known(self) -> Self:
         if self.type not in _ARGUMENTS:
-            raise ValueError(f"`{self.type[:80]}` is no expectation that is taken{_why_not(self.type)}")
+            raise ValueError(f"`{self.type[:80]}` is not a supported expectation{_why_not(self.type)}")
         said = (self.meta or {}).get("policy")
         if said not in (None, "fail", "warn"):
             raise ValueError("`meta.policy` must be fail or warn")
@@ -206,12 +206,12 @@ def _are_quantiles(value: Any) -> bool:
 
 
 def _in_words(type_: str, kwargs: Mapping[str, Any]) -> str:
-    told = type_.removeprefix("expect_").replace("_", " ")
+    words = type_.removeprefix("expect_").replace("_", " ")
     column = kwargs.get("column")
     if column is not None:
-        told = told.replace("column", f"`{column}`", 1)
+        words = words.replace("column", f"`{column}`", 1)
     rest = ", ".join(f"{name} {_shown(value)}" for name, value in kwargs.items() if name != "column")
-    return f"{told}: {rest}" if rest else told
+    return f"{words}: {rest}" if rest else words
 
 
 def _shown(value: Any) -> str:

@@ -35,7 +35,7 @@ def batch_contradictions(case: Case) -> Iterator[Contradiction]:
             elif entry.get("data_type") not in _DATATYPES:
                 yield Contradiction(
                     f"{place}.data_type",
-                    "is none that Triton makes of a batch",
+                    "is not one that Triton makes from a batch",
                     " or ".join(_DATATYPES),
                     str(entry.get("data_type") or "none"),
                     "Correct it.",

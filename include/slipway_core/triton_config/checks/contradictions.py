@@ -123,7 +123,7 @@ def _priorities(case: Case) -> Iterator[Contradiction]:
     if levels and not 1 <= default <= levels:
         yield Contradiction(
             "dynamic_batching.default_priority_level",
-            "is no priority level",
+            "is not a priority level",
             f"a level from 1 to {levels}",
             str(default),
             "Set `default_priority_level`.",

@@ -62,7 +62,7 @@ def _control(place: str, kind: str, control: Mapping[str, Any]) -> Iterator[Cont
         if given or datatype not in _CORRELATION_TYPES:
             yield Contradiction(
                 place,
-                "is no correlation id that Triton gives",
+                "is not a correlation ID that Triton provides",
                 f"`data_type`, one of {', '.join(_CORRELATION_TYPES)}, and no pair of values",
                 ", ".join([datatype, *given]),
                 "Correct it.",

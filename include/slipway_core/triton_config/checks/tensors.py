@@ -99,13 +99,13 @@ def _tensor(
     if tensor is None:
         yield _unknown(f"{place}.name", role, name, names)
         return
-    told = str(entry.get("data_type", "TYPE_INVALID")).removeprefix("TYPE_").replace("STRING", "BYTES")
-    if told != tensor.datatype:
+    datatype = str(entry.get("data_type", "TYPE_INVALID")).removeprefix("TYPE_").replace("STRING", "BYTES")
+    if datatype != tensor.datatype:
         yield Contradiction(
             f"{place}.data_type",
             f"is not that of the model's `{name}`",
             tensor.datatype,
-            told,
+            datatype,
             "Correct it in config.pbtxt.",
         )
     if is_onnxruntime(case.config):

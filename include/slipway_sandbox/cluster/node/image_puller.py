@@ -90,5 +90,5 @@ class ImagePuller:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if process.returncode:
-            told = " ".join(output.decode(errors="replace").split("\n")[-_LAST_LINES:]).strip()
-            raise ImageError(f"{told} To see all of it: python -m slipway_sandbox.host.images {name}")
+            last_lines = " ".join(output.decode(errors="replace").split("\n")[-_LAST_LINES:]).strip()
+            raise ImageError(f"{last_lines} To see all of it: python -m slipway_sandbox.host.images {name}")

@@ -108,8 +108,8 @@ def template_of(service: Object, unpropagated: Iterable[str] = UNPROPAGATED_ANNO
         key: value for key, value in service["spec"]["predictor"].items() if key != "canaryTrafficPercent"
     }
     # The predictor's own go first.
-    told = {**(metadata.get("annotations") or {}), **(predictor.pop("annotations", None) or {})}
-    annotations = {key: value for key, value in told.items() if key not in kept_out}
+    annotated = {**(metadata.get("annotations") or {}), **(predictor.pop("annotations", None) or {})}
+    annotations = {key: value for key, value in annotated.items() if key not in kept_out}
     return {"annotations": annotations, "labels": dict(metadata.get("labels") or {}), "predictor": predictor}
 
 

@@ -66,10 +66,10 @@ def _reference(backend: Backend, namespace: str) -> dict[str, Any]:
 
 
 def _header_filter(name: str, namespace: str) -> dict[str, Any]:
-    told = [("KServe-Isvc-Name", name), ("KServe-Isvc-Namespace", namespace)]
+    headers = [("KServe-Isvc-Name", name), ("KServe-Isvc-Namespace", namespace)]
     return {
         "type": "RequestHeaderModifier",
-        "requestHeaderModifier": {"set": [{"name": key, "value": value} for key, value in told]},
+        "requestHeaderModifier": {"set": [{"name": key, "value": value} for key, value in headers]},
     }
 
 

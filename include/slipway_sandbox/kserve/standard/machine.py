@@ -116,10 +116,10 @@ class Workload:
 
     @property
     def _may_be_unavailable(self) -> int:
-        told = self.max_unavailable
-        if isinstance(told, str):
-            return self.replicas * int(told.removesuffix("%")) // 100
-        return min(told, self.replicas)
+        most = self.max_unavailable
+        if isinstance(most, str):
+            return self.replicas * int(most.removesuffix("%")) // 100
+        return min(most, self.replicas)
 
 
 @dataclass(frozen=True)
@@ -279,8 +279,8 @@ def _rolled(workload: Workload) -> Workload:
 def max_unavailable_of(predictor: Mapping[str, Any]) -> int | str:
     """Return what `deploymentStrategy` says, or Kubernetes' default."""
     strategy = (predictor.get("deploymentStrategy") or {}).get("rollingUpdate") or {}
-    told = strategy.get("maxUnavailable")
-    return DEFAULT_MAX_UNAVAILABLE if told is None else told
+    value = strategy.get("maxUnavailable")
+    return DEFAULT_MAX_UNAVAILABLE if value is None else value
 
 
 def template_digest(

@@ -29,8 +29,8 @@ class MissingPods:
         async for kind, found in self._store.watch(CONFIG_MAPS):
             metadata = found["metadata"]
             if metadata["name"] == MISSING_PODS:
-                told = {} if kind == "DELETED" else found.get("data") or {}
-                self._by_namespace[metadata["namespace"]] = {name: int(pods) for name, pods in told.items()}
+                data = {} if kind == "DELETED" else found.get("data") or {}
+                self._by_namespace[metadata["namespace"]] = {name: int(pods) for name, pods in data.items()}
                 self._changed(metadata["namespace"])
 
     def of(self, namespace: str) -> Mapping[str, int]:
@@ -46,7 +46,9 @@ class PodCount:
         self._scaled_at_s = 0.0
         self._begun_at_s: dict[str, float] = {}
 
-    def go_on(self, before: machine.Predictor, missing: Mapping[str, int], now_s: float) -> machine.Predictor:
+    def advance(
+        self, before: machine.Predictor, missing: Mapping[str, int], now_s: float
+    ) -> machine.Predictor:
         """Return what has become of the pods by now."""
         after = machine.with_missing(before, missing)
         if now_s - self._scaled_at_s >= self._settings.autoscaler_period_s:

@@ -105,7 +105,7 @@ class StandardWorker(ServiceWorker):
                     exit_code=run.exit_code,
                 )
         now_s = asyncio.get_running_loop().time()
-        before = self._pods.go_on(before, self._context.missing_pods(self.namespace), now_s)
+        before = self._pods.advance(before, self._context.missing_pods(self.namespace), now_s)
         before = dataclasses.replace(before, routed=self._written_routes() or before.routed)
         self.predictor = machine.reconcile(before, service, self._settings.unpropagated_annotations)
         self._write_deployments(service)

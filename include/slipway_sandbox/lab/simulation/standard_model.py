@@ -102,9 +102,9 @@ class StandardModel:
             one.body["metadata"]["resourceVersion"] != str(self.route_generation) for one in action.patches
         ):
             raise ConflictError
-        (told,) = {routed_by(one.body) for one in action.patches}
-        self.route_generation += told != self.state.routed
-        self.state = replace(self.state, routed=told)
+        (routed,) = {routed_by(one.body) for one in action.patches}
+        self.route_generation += routed != self.state.routed
+        self.state = replace(self.state, routed=routed)
 
     def read(self) -> Observed:
         """Read the InferenceService, its HTTPRoutes and its Deployments as a client does."""

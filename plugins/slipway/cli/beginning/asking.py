@@ -71,7 +71,7 @@ def _asked(fits: Sequence[Proposal], best: Proposal) -> Proposal:
 
     by_name = {f"{one.kind} {plain(one.output)}": one for one in reversed(fits)}
     named = dict(reversed(by_name.items()))
-    print(f"What the answers are is not sure. {best.sureness.capitalize()}:")
+    print(f"It is uncertain what the answers are. {best.sureness.capitalize()}:")
     for number, one in enumerate(named.values(), 1):
         print(
             f"  {number}. {one.kind}, of the output `{plain(one.output)}` ({one.sureness}: {plain(one.why)})"

@@ -55,21 +55,21 @@ class Begun:
             "rows": self.rows,
         }
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Return it in lines, with what to do next."""
         takes = ", ".join(f"{tensor.name} {tensor}" for tensor in self.file.signature.inputs)
         ready = json.dumps({"model": self.model, "version": 1, "start": "by_hand"})
         chosen = self.chosen
         labels = _LABELS[self.labels]
         tried = (
-            [f"The model did not answer made-up rows; its shapes alone were read: {self.trial.problem}"]
+            [f"The model did not answer made-up rows, so only its shapes were read: {self.trial.problem}"]
             if self.trial.problem
             else []
         )
         scorer = (
             [
                 f"Wrote {self.scorer_path}",
-                "  what is right, and what agrees: change it to what your users need",
+                "  what counts as right and as agreement: change it to what your users need",
             ]
             if self.scorer_path
             else []
@@ -143,7 +143,7 @@ def begin(
         Exception
     ) as error:  # names and sizes come from a foreign file: each may be what nobody has thought of
         raise CommandError(
-            f"no release file can be begun for {onnx}",
+            f"no release file can be written for {onnx}",
             code=ExitCode.USAGE,
             expected="inputs and outputs that a golden set can be made for",
             found=f"{type(error).__name__}: {plain(str(error))[:200]}",
@@ -211,7 +211,7 @@ def _write(begun: _Files, release_path: Path, scorer_path: Path, golden: Path) -
             code=ExitCode.USAGE,
             expected="a folder that you may write to",
             found=error.strerror,
-            remedy="name another one by --into or --golden",
+            remedy="name another one with --into or --golden",
         ) from error
 
 
@@ -235,6 +235,6 @@ def _require_free(*paths: Path) -> None:
             f"{there} is there already",
             code=ExitCode.USAGE,
             expected="no such file",
-            found="one that somebody may have written",
+            found="a new file",
             remedy="give another name, or --force to write over it",
         )

@@ -124,7 +124,7 @@ def answered_by_model(model: OnnxFile, trial: Trial, chosen: Proposal, arrays: d
         return _labels(chosen, answers, beside, rows)
     except SlipwayError as error:
         raise CommandError(
-            f"the answers of {model.path.name} to made-up rows are no labels",
+            f"the answers of {model.path.name} to made-up rows cannot be labels",
             code=ExitCode.USAGE,
             expected=f"for each of {rows} rows one answer of the kind {chosen.kind}",
             found=f"{error.what}: {error.found}" if error.found else error.what,

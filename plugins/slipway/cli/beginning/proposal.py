@@ -194,8 +194,8 @@ def _flat(one: Output) -> Iterator[Proposal]:
         yield Proposal("classification", one.name, 95, f"scores of {_number(size)} classes: {why}")
         return
     if one.maker == "Sigmoid":
-        told = f"{_number(size)} probabilities a row, each of its own (a sigmoid): several labels"
-        yield Proposal("custom", one.name, 85, told, is_probability=True)
+        reason = f"{_number(size)} probabilities a row, each of its own (a sigmoid): several labels"
+        yield Proposal("custom", one.name, 85, reason, is_probability=True)
         return
     unit = one.has(lambda values: bool(np.allclose(np.linalg.norm(values, axis=-1), 1, atol=1e-3)))
     if unit or one.maker == "LpNormalization" or _VECTOR.match(one.name):
@@ -217,16 +217,16 @@ def _flat(one: Output) -> Iterator[Proposal]:
 
 def _boxes(one: Output) -> Iterator[Proposal]:
     """Yield detections where six numbers a box can be: corners, score, class."""
-    told = "boxes of six numbers: corners, score, class"
+    reason = "boxes of six numbers: corners, score, class"
     if one.values is None or not one.values.size:
         few = 0 <= one.row[0] <= _BOXES_AFTER_SUPPRESSION or _BOXES.match(one.name)
-        yield Proposal("detections", one.name, 60 if few else 40, told)
+        yield Proposal("detections", one.name, 60 if few else 40, reason)
         return
     boxes = one.values.reshape(-1, 6).astype(np.float64)
     score, number = boxes[:, 4], boxes[:, 5]
     fits = score.min() >= 0 and score.max() <= 1 and np.allclose(number, np.round(number))
     if fits and bool((boxes[:, 2:4] >= boxes[:, :2]).all()):
-        yield Proposal("detections", one.name, 80, told)
+        yield Proposal("detections", one.name, 80, reason)
 
 
 def _box_sets(outputs: list[Output]) -> Iterator[Proposal]:

@@ -38,14 +38,14 @@ def main(arguments: list[str]) -> int:
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # a foreign runtime may raise anything
-        failures["model"] = _told(error)
+        failures["model"] = _reason(error)
         session = None
     for request in sorted(folder.glob("[0-9][0-9][0-9][0-9].npz")) if session is not None else ():
         try:
             arrays = _answered(session, request, limit)
             np.savez(request.with_name(f"{request.stem}-answer.npz"), **arrays)
         except Exception as error:
-            failures[request.stem] = _told(error)
+            failures[request.stem] = _reason(error)
             if mode == "all":
                 break
         else:
@@ -71,7 +71,7 @@ def _answered(session: Any, request: Path, limit: int) -> dict[str, Any]:
     return arrays
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".replace("\n", " ")[:500]
 
 

@@ -46,13 +46,13 @@ def next_version(store: ModelStoreHook, model: str) -> int:
     return max(seen) + 1
 
 
-def ready_file(model: str, version: int, files: Mapping[str, Path], told: Mapping[str, Any]) -> bytes:
+def ready_file(model: str, version: int, files: Mapping[str, Path], metadata: Mapping[str, Any]) -> bytes:
     """Return `ready.json` with the digests of these files and what training tells of them.
 
     :raises CommandError: what is told is nothing that a ready.json may say.
     """
     digests = {name: _sha256(path) for name, path in files.items()}
-    known = {name: value for name, value in told.items() if value is not None}
+    known = {name: value for name, value in metadata.items() if value is not None}
     content = json.dumps({"model": model, "version": version, "files": digests, **known}, indent=2).encode()
     try:
         parse_ready(content, IncomingVersion(model, version))
@@ -62,7 +62,7 @@ def ready_file(model: str, version: int, files: Mapping[str, Path], told: Mappin
             code=ExitCode.USAGE,
             expected=error.expected,
             found=error.found,
-            remedy="slipway upload --help says what may be told of a version",
+            remedy="slipway upload --help lists the metadata of a version",
         ) from None
     return content
 

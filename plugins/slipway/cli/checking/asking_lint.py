@@ -25,22 +25,22 @@ class Askable:
     """What was found: how rows are taken, what fits the configuration, and what these files do not tell."""
 
     rows_taken: str = ""
-    not_told: str = ""
+    unknown: str = ""
     configuration: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values that JSON has."""
         return {
             "rows_taken": self.rows_taken or None,
-            "not_told": self.not_told or None,
+            "not_told": self.unknown or None,
             "configuration": self.configuration or None,
         }
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Return it in lines."""
         lines = [f"the golden set can be asked: {self.rows_taken}"] if self.rows_taken else []
         lines += [self.configuration] if self.configuration else []
-        return [*lines, *([f"not told: {self.not_told}"] if self.not_told else [])]
+        return [*lines, *([f"unknown: {self.unknown}"] if self.unknown else [])]
 
 
 def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> Askable:
@@ -60,7 +60,7 @@ def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> 
         for output in spec.validation.outputs:
             require_output(signature, output)
     rows_taken = "" if arrays is None else _rows_taken(spec, arrays, signature, linted.config)
-    return Askable(rows_taken, _not_told(spec, model, signature), linted.told)
+    return Askable(rows_taken, _unknown(spec, model, signature), linted.note)
 
 
 def _rows_taken(
@@ -93,7 +93,7 @@ def _arrays(golden: Path) -> dict[str, Any]:
     return read_arrays(golden.read_bytes(), str(golden))
 
 
-def _not_told(spec: ReleaseSpec, model: Path | None, signature: ModelSignature | None) -> str:
+def _unknown(spec: ReleaseSpec, model: Path | None, signature: ModelSignature | None) -> str:
     if signature is not None:
         return ""
     if model is None:

@@ -26,7 +26,7 @@ _ANY_VERSION = 1
 class LintedConfig:
     """What was held against each other, in words, and the configuration that would be published, where it is known."""
 
-    told: str = ""
+    note: str = ""
     config: Config | None = None
 
 
@@ -58,7 +58,7 @@ def lint_config(
         if base is None:
             return LintedConfig()
         require_consistent({"name": spec.model, **base})
-        return LintedConfig(f"{path} fits itself; the converter holds it against the model")
+        return LintedConfig(f"{path} is consistent; the converter checks it against the model")
     require_servable(model)
     signature, overridable = converted_signature(
         model, stated, widens_single_numbers=spec.conversion.widens_single_numbers
@@ -66,8 +66,8 @@ def lint_config(
     if signature is None:
         if base is not None:
             require_consistent({"name": spec.model, **base})
-        told = f"{beside}the model's file does not state every output's shape: the converter finds it"
-        return LintedConfig(told)
+        summary = f"{beside}the model's file does not state every output's shape: the converter finds it"
+        return LintedConfig(summary)
     without_rows = golden is None and needs_golden(spec.serving.warmup)
     serving = spec.serving.model_copy(update={"warmup": ()}) if without_rows else spec.serving
     config = build_config(
@@ -98,7 +98,7 @@ def _folder(spec: ReleaseSpec, model: Path) -> str:
     require_no_sequences(
         {name: as_released(one, spec.serving) if name == spec.model else one for name, one in found.items()}
     )
-    return f"the configuration of {', '.join(found)} fits itself" if found else ""
+    return f"the configuration of {', '.join(found)} is consistent" if found else ""
 
 
 def _read(path: Path) -> Config | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slipway_core.errors import SlipwayError, SpecError
 from slipway_core.spec.release_file import load_release_spec
+from slipway_core.written_numbers import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,14 +44,14 @@ class Linted:
             "askable": None if self.askable is None else self.askable.as_json(),
         }
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Return it in lines; a fault is an error, which is printed by itself."""
         lines: list[str] = []
         if self.error is not None:
             return [*lines, f"{self.path}: {self.error.what}"]
-        lines.append(f"{self.path}: fine: {self.model}, {self.steps} steps")
+        lines.append(f"{self.path}: fine: {self.model}, {counted(self.steps, 'step')}")
         lines += [f"{self.path}: note: {note}" for note in self.notes]
-        return [*lines, *(f"{self.path}: {line}" for line in (self.askable.told() if self.askable else ()))]
+        return [*lines, *(f"{self.path}: {line}" for line in (self.askable.lines() if self.askable else ()))]
 
 
 def lint_file(path: Path, model: Path | None = None, golden: Path | None = None) -> Linted:

@@ -39,7 +39,7 @@ class CheckedStore:
         ]
         return {"bucket": self.bucket, "is_fit": not self.broken, "asked": asked}
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Return it in lines."""
         return [_line(one) for one in self.guarantees]
 

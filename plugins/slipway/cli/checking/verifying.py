@@ -48,14 +48,12 @@ class Verified:
             "findings": findings,
         }
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Return it in lines."""
         if self.findings:
             return [str(one) for one in self.findings]
-        signed = (
-            "signed as demanded" if self.is_signed else "no key is named, its signature was not looked at"
-        )
-        return [f"{self.model} version {self.version} is what was published; {signed}"]
+        signed = "signed as required" if self.is_signed else "signature not checked (no key)"
+        return [f"{self.model} version {self.version} is unchanged since it was published; {signed}"]
 
 
 def verify_published(desk: Desk, model: str, version: int, bucket: str, releases: Path) -> Verified:
@@ -82,7 +80,7 @@ def opened_bucket(desk: Desk, bucket: str, asked: str) -> Iterator[ModelStoreHoo
     name = bucket or os.environ.get("SLIPWAY_BUCKET") or settings.get("bucket", "")
     if not name:
         raise CommandError(
-            "it is not known which bucket is meant",
+            "no bucket is named",
             code=ExitCode.USAGE,
             expected="--bucket, or the variable SLIPWAY_BUCKET",
             found="neither",

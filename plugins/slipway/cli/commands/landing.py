@@ -17,10 +17,8 @@ from slipway.cli.output import Format
 if TYPE_CHECKING:
     from slipway.cli.beginning.uploading import Uploaded
 
-BucketOption = Annotated[
-    str, typer.Option("--bucket", help="The bucket, where the configuration names none.")
-]
-ByHandOption = Annotated[bool, typer.Option("--by-hand", help="Start nothing when it has landed.")]
+BucketOption = Annotated[str, typer.Option("--bucket", help="The bucket, if the configuration names none.")]
+ByHandOption = Annotated[bool, typer.Option("--by-hand", help="Do not start a release after the upload.")]
 
 
 class Kind(StrEnum):
@@ -131,13 +129,13 @@ def upload(
             found=", ".join(str(path) for path in files),
             remedy="rename one of them: each is uploaded under its name, without its folder",
         )
-    told = {
+    metadata = {
         "dataset_version": dataset_version,
         "accuracy": accuracy,
         "framework": framework,
         "start": "by_hand" if by_hand else None,
     }
-    ready = ready_file(model, version, by_name, told)
+    ready = ready_file(model, version, by_name, metadata)
     with opened_bucket(desk, bucket, f"upload {model} {version}") as store:
         landed = lay(store, model, version, by_name, ready)
     _show(desk, landed, output, by_hand=by_hand)
@@ -169,5 +167,5 @@ def _show(desk: Desk, landed: Uploaded, output: Format, *, by_hand: bool) -> Non
     desk.printer.say(
         f"Next: slipway release {landed.model} {landed.version} --wait"
         if by_hand
-        else f"Its event starts a release, where the bucket sends events. Next: {follow}"
+        else f"If the bucket sends events, a release starts automatically. Next: {follow}"
     )

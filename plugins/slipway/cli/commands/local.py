@@ -11,6 +11,7 @@ from slipway.cli.arguments import ModelArgument, VersionArgument
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.output import Format
+from slipway_core.written_numbers import counted
 
 PANEL = "Begin and check"
 
@@ -79,7 +80,7 @@ def lint(
             "a model and a golden set belong to one release file",
             code=ExitCode.USAGE,
             expected="one release file with --model or --golden",
-            found=f"{len(files)} files",
+            found=counted(len(files), "file"),
             remedy="lint them one by one",
         )
     found = [lint_file(path, model, golden) for path in files]
@@ -87,7 +88,7 @@ def lint(
     if output is not Format.TABLE:
         desk.printer.show({"files": [one.as_json() for one in found]})
     for one in found:
-        for line in one.told():
+        for line in one.lines():
             desk.printer.say(line)
     if faults:
         error = faults[0].error
@@ -108,42 +109,45 @@ def init(
     model: ModelArgument,
     onnx: Annotated[Path, typer.Option("--onnx", help="The model's file.", exists=True, dir_okay=False)],
     into: Annotated[
-        Path, typer.Option("--into", help="Where the release file goes; the project's is include/releases.")
+        Path, typer.Option("--into", help="Folder for the release file; the project's is include/releases.")
     ] = Path("include/releases"),
     golden: Annotated[
         Path | None,
-        typer.Option("--golden", help="Where the golden set goes; else MODEL-golden.npz beside the model."),
+        typer.Option(
+            "--golden", help="Where to write the golden set. Default: MODEL-golden.npz next to the model."
+        ),
     ] = None,
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows", min=1, max=10_000, help="Rows of the golden set; else 32, or fewer of large ones."
+            "--rows",
+            min=1,
+            max=10_000,
+            help="Rows in the golden set. Default: 32, or fewer if they are large.",
         ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", help="The kind of its answers; else the one that fits best.")
+        str | None, typer.Option("--kind", help="The kind of its answers. Default: the best match.")
     ] = None,
     output_name: Annotated[
         str | None,
-        typer.Option("--output-name", help="The output with its answers; else the one that fits best."),
+        typer.Option("--output-name", help="The output with its answers. Default: the best match."),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: take the kind that fits best.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask no questions: take the best match.")] = False,
     run: Annotated[
         bool,
         typer.Option(
             "--run/--no-run",
-            help="Run the model on made-up rows, in a process of its own, to see what it answers.",
+            help="Run the model on made-up rows, in a separate process, to see what it answers.",
         ),
     ] = True,
     labels_from_model: Annotated[
         bool,
         typer.Option(
-            "--labels-from-model", help="Let the model answer its own golden set, to try everything out."
+            "--labels-from-model", help="Use the model's own answers as labels, to try everything out."
         ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Begin a model of your own: a release file and a skeleton of its golden set, from the model's own signature.
@@ -168,7 +172,7 @@ def init(
     if output is not Format.TABLE:
         desk.printer.show(begun.as_json())
         return
-    desk.printer.say("\n".join(begun.told()))
+    desk.printer.say("\n".join(begun.lines()))
 
 
 def verify(
@@ -176,29 +180,29 @@ def verify(
     model: ModelArgument,
     version: VersionArgument,
     bucket: Annotated[
-        str, typer.Option("--bucket", help="The bucket, where the configuration names none.")
+        str, typer.Option("--bucket", help="The bucket, if the configuration names none.")
     ] = "",
     releases: Annotated[
         Path,
-        typer.Option("--releases", help="The release files; the model's says whose signature is demanded."),
+        typer.Option("--releases", help="The release files; the model's names the required signature."),
     ] = Path("include/releases"),
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Read a published version again, every byte, and say what differs from its manifest and its signature.
 
     It reads the bucket, not Airflow; credentials are the sandbox's, else those that boto3 finds (AWS_PROFILE, a role).
-    Exit code: 0 it is what was published; 1 it is not.
+    Exit code: 0 it is unchanged since it was published; 1 it is not.
     """
     from slipway.cli.checking.verifying import verify_published
 
     found = verify_published(desk, model, version, bucket, releases)
     if output is not Format.TABLE:
         desk.printer.show(found.as_json())
-    for line in found.told():
+    for line in found.lines():
         desk.printer.say(line)
     if found.findings:
         raise CommandError(
-            f"{model} version {version} is not what was published",
+            f"{model} version {version} has changed since it was published",
             expected=f"{found.findings[0].key}: {found.findings[0].expected}",
             found=found.findings[0].found,
             remedy=f'slipway reject {model} {version} --reason "…", and find out who wrote to the bucket',
@@ -208,7 +212,7 @@ def verify(
 def store_check(
     desk: Desk,
     bucket: Annotated[
-        str, typer.Option("--bucket", help="The bucket, where the configuration names none.")
+        str, typer.Option("--bucket", help="The bucket, if the configuration names none.")
     ] = "",
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -223,11 +227,11 @@ def store_check(
     found = check_store(desk, bucket)
     if output is not Format.TABLE:
         desk.printer.show(found.as_json())
-    for line in found.told():
+    for line in found.lines():
         desk.printer.say(line)
     if found.broken:
         raise CommandError(
-            f"the object store of the bucket {found.bucket!r} does not keep what releases rely on",
+            f"the object store of the bucket {found.bucket!r} does not give the guarantees that releases need",
             expected=f"{found.broken[0].what}: {found.broken[0].expected}",
             found=found.broken[0].found,
             remedy="use a store that keeps conditions, without a proxy before it that drops headers: "

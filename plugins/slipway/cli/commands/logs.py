@@ -38,10 +38,10 @@ def logs(
     model: ModelArgument,
     run: Annotated[
         str,
-        typer.Argument(metavar="[VERSION|RUN]", help="A version, or a run's id; else the newest release."),
+        typer.Argument(metavar="[VERSION|RUN]", help="A version or a run's ID. Default: the newest release."),
     ] = "",
-    task: Annotated[str, typer.Option("--task", help="Of this task alone, such as staging.validate.")] = "",
-    dag: Annotated[str, typer.Option("--dag", help="The workflow that the run is of.")] = MODEL_RELEASE,
+    task: Annotated[str, typer.Option("--task", help="Only this task, such as staging.validate.")] = "",
+    dag: Annotated[str, typer.Option("--dag", help="The run's workflow.")] = MODEL_RELEASE,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Print the logs of a release's tasks, in the order in which they began."""
@@ -95,7 +95,7 @@ def _run_id(desk: Desk, model: str, run: str) -> str:
         return document.open_release.release_id
     if document.last is None:
         raise CommandError(
-            f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION"
+            f"no version of {model} has been released", remedy=f"slipway release {model} VERSION"
         )
     return document.last.release_id
 

@@ -50,7 +50,7 @@ def list_models(desk: Desk, *, output: OutputOption = Format.TABLE) -> None:
         "waiting": [as_json(one) for one in desk.server.waiting],
         "unusable": [as_json(one) for one in desk.server.unusable],
     }
-    desk.warn(desk.server.age_told)
+    desk.warn(desk.server.age_note)
     if output is not Format.TABLE:
         desk.printer.show(documents)
         return
@@ -89,10 +89,10 @@ def get(
     desk: Desk,
     model: ModelArgument,
     version: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", help="Another version than the newest.")
+        int | None, typer.Argument(metavar="[VERSION]", help="A version other than the newest.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Stay, and show what changes. Ctrl-C ends it.")
+        bool, typer.Option("--watch", "-w", help="Keep watching for changes; stop with Ctrl-C.")
     ] = False,
     interval: IntervalOption = 2.0,
     output: OutputOption = Format.TABLE,
@@ -107,7 +107,7 @@ def get(
         watch_model(desk, model, version, interval)
         return
     look = look_at(desk.server, model, version, desk.clock.now())
-    desk.warn(look.age_told)
+    desk.warn(look.age_note)
     desk.printer.show(look.as_json(), shown(look) if output is Format.TABLE else None)
 
 
@@ -115,7 +115,7 @@ def explain(
     desk: Desk,
     model: ModelArgument,
     version: VersionArgument,
-    log: Annotated[bool, typer.Option("--log", help="Print every event, too.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Also print every event.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Say in words what became of a version and why: each gate, the canary's verdict, who did what."""
@@ -127,7 +127,7 @@ def explain(
         if not _explained_unrecorded(desk, model, version, output):
             raise
         return
-    desk.warn(desk.server.age_told)
+    desk.warn(desk.server.age_note)
     document = {"release": as_json(found.view), "live": None if found.live is None else as_json(found.live)}
     if output is not Format.TABLE:
         desk.printer.show(document)
@@ -147,7 +147,7 @@ def _explained_unrecorded(desk: Desk, model: str, version: int, output: Format) 
             {"waiting": [as_json(one) for one in runs], "unusable": [as_json(one) for one in problems]}
         )
         return True
-    desk.printer.say(f"{model} version {version} is in no record: no release of it was admitted.")
+    desk.printer.say(f"{model} version {version} has no record: no release of it was admitted.")
     if runs:
         desk.printer.say(waiting_words(runs, desk.clock.now()))
     for line in unusable_lines(problems, with_model=False):
@@ -157,7 +157,7 @@ def _explained_unrecorded(desk: Desk, model: str, version: int, output: Format) 
 
 def dashboard(
     desk: Desk,
-    model: Annotated[str | None, typer.Argument(help="A model's page, in place of the overview.")] = None,
+    model: Annotated[str | None, typer.Argument(help="A model's page instead of the overview.")] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Print the address of the dashboard. It asks for Airflow's own login."""

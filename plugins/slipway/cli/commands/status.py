@@ -37,7 +37,7 @@ def status(
     desk: Desk,
     model: ModelArgument,
     version: Annotated[
-        int | None, typer.Option("--version", min=1, help="Of this version's newest release.")
+        int | None, typer.Option("--version", min=1, help="The newest release of this version.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the release is over.")] = True,
     timeout: TimeoutOption = "0",
@@ -76,16 +76,16 @@ def end_with(desk: Desk, line: VersionLine | None, model: str) -> None:
     """
     if line is None:
         raise CommandError(
-            f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION"
+            f"no version of {model} has been released", remedy=f"slipway release {model} VERSION"
         )
-    told = f"{model} version {line.version}: {line.outcome.replace('_', ' ')}"
+    sentence = f"{model} version {line.version}: {line.outcome.replace('_', ' ')}"
     if desk.printer.format is not Format.TABLE:
         desk.printer.show(_outcome(line))
     elif is_good(line):
-        desk.printer.say(told)
+        desk.printer.say(sentence)
     if not is_good(line):
         raise CommandError(
-            told,
+            sentence,
             expected="promoted",
             found=line.reason or line.outcome,
             remedy=f"slipway explain {model} {line.version}",

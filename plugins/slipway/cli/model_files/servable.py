@@ -9,6 +9,7 @@ from typing import Any
 from slipway.cli.plain import plain
 from slipway_core.errors import InputMissingError, ModelInvalidError
 from slipway_core.tensors import ModelSignature, TensorSpec
+from slipway_core.written_numbers import counted
 from slipway_rules.onnx_models import (
     MAX_DATA_FILES,
     PORTABLE_LOCALE,
@@ -124,7 +125,7 @@ def _require_data(path: Path, model: Any) -> None:
         raise ModelInvalidError(
             f"{path} keeps weights in files that cannot be taken",
             expected=f"at most {MAX_DATA_FILES} files beside the model, by plain names below its folder",
-            found=", ".join(repr(plain(one)[:100]) for one in strange[:5]) or f"{len(located)} files",
+            found=", ".join(repr(plain(one)[:100]) for one in strange[:5]) or counted(len(located), "file"),
             remedy="Save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data').",
         )
     missing = [one for one in located if not (path.parent / one).is_file()]

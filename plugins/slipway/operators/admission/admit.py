@@ -68,19 +68,19 @@ class AdmitReleaseOperator(BaseOperator):
         self.aws_conn_id = aws_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
-    def execute(self, context: Context, event: Any = None, told: str = "") -> dict[str, Any]:
+    def execute(self, context: Context, event: Any = None, noted: str = "") -> dict[str, Any]:
         """Admit the release, or wait in the triggerer while another of the same model is under way.
 
-        :param told: what holds the release, where people have been told so.
+        :param noted: what holds the release, where people have been told so.
         """
         params = context["params"]
         try:
-            return self._admitted(context, told)
+            return self._admitted(context, noted)
         except PlainFailure as failure:
             tell_release(context, params.get("model"), params.get("version"), f"not started: {failure}")
             raise
 
-    def _admitted(self, context: Context, told: str) -> dict[str, Any]:
+    def _admitted(self, context: Context, noted: str) -> dict[str, Any]:
         params = context["params"]
         with airflow_failures(lambda: release_page(params.get("model"), params.get("version"))):
             require_known(params, RELEASE_PARAMETERS)
@@ -94,7 +94,7 @@ class AdmitReleaseOperator(BaseOperator):
             store = make_store(self.bucket, spec, self.aws_conn_id)
             require_guarantees(store)
             landed_at = require_landed(store, spec, version)
-            self._wait_while_held(store, spec, version, context, told)
+            self._wait_while_held(store, spec, version, context, noted)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
             holder = lock.acquire(owner)
@@ -109,7 +109,7 @@ class AdmitReleaseOperator(BaseOperator):
             return admitted
 
     def _wait_while_held(
-        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context, told: str
+        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context, noted: str
     ) -> None:
         """Nothing begins during a freeze or outside of the release windows: the release file says what then.
 
@@ -121,7 +121,7 @@ class AdmitReleaseOperator(BaseOperator):
         hold = HoldReader(store, spec.model, windows).hold(overrides, triggered_by(context))
         if hold is None:
             return
-        if hold.told != told:
+        if hold.reason != noted:
             now, run_id, dag_id = datetime.now(UTC), context["run_id"], MODEL_RELEASE
             notice = held_notice(spec.model, version, hold, at=now, release_id=run_id, dag_id=dag_id)
             make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
@@ -130,9 +130,9 @@ class AdmitReleaseOperator(BaseOperator):
         if isinstance(error, ReleaseNotNowError):
             raise error
         self.log.info("%s", error)
-        tell_release(context, spec.model, version, f"waits. {hold.told}")
+        tell_release(context, spec.model, version, f"waits. {hold.reason}")
         changed = HoldChangedTrigger.of(self.bucket, spec.model, version, windows, self.aws_conn_id)
-        self.defer(trigger=changed, method_name="execute", kwargs={"told": hold.told})
+        self.defer(trigger=changed, method_name="execute", kwargs={"noted": hold.reason})
 
     def _wait_or_refuse(
         self, spec: ReleaseSpec, version: int, holder: LockOwner, context: Context

@@ -164,7 +164,7 @@ class ReleaseToFleetOperator(FleetOperator):
         what = "released, and not on all servers" if outcome.outcome == "committed" else "not released"
         with self.telling(context, what):
             require_committed(outcome)
-        self.tell(context, outcome.told)
+        self.tell(context, outcome.summary)
         return outcome.model_dump(mode="json")
 
     async def _until_stopped(self, release: FleetRelease) -> FleetOutcome:
@@ -190,7 +190,7 @@ class SettleFleetOperator(FleetOperator):
                 raise AirflowSkipException("nothing was left half done")
             self.log.info("%s", outcome.model_dump_json(indent=2))
             require_settled(outcome)
-            self.tell(context, f"ended in the middle, and settled: {outcome.told}")
+            self.tell(context, f"ended in the middle, and settled: {outcome.summary}")
         return outcome.model_dump(mode="json")
 
     def _settled(self, context: Context) -> FleetOutcome | None:

@@ -20,7 +20,7 @@ from slipway.workflows import FLEET_RELEASE
 from slipway_core.errors import ReleaseInProgressError, ServerUnavailableError
 from slipway_core.fleet.document import RunNote
 from slipway_core.fleet.fleet_file import list_fleets
-from slipway_core.fleet.watch import LIMIT_BYTES, ToldFindings, watch_key
+from slipway_core.fleet.watch import LIMIT_BYTES, NotifiedFindings, watch_key
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -102,7 +102,7 @@ class WatchFleetOperator(FleetOperator):
         outcome = run(settle_fleet(parts.way_back(left)))
         if outcome is None:
             return []
-        self.log.warning("%s was left open, and is ended now: %s", left.run_id, outcome.told)
+        self.log.warning("%s was left open, and is ended now: %s", left.run_id, outcome.summary)
         what = f"could not be led back from version {left.version}"
         open_ones = [name for name, one in outcome.servers.items() if one.state in ("failed", "unreachable")]
         if outcome.outcome == "failed" and not open_ones:
@@ -124,7 +124,7 @@ class WatchFleetOperator(FleetOperator):
         :raises AirflowSkipException: all that is found was told.
         """
         now, key = datetime.now(UTC), watch_key(self.fleet)
-        known = ToldFindings.from_bytes(parts.store.read(key, most_bytes=LIMIT_BYTES))
+        known = NotifiedFindings.from_bytes(parts.store.read(key, most_bytes=LIMIT_BYTES))
         news, kept = known.news(found, run_id, now), known.after(found, run_id, now)
         if kept != known:
             parts.store.write(key, kept.to_bytes(), content_type="application/json")

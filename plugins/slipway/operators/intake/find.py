@@ -22,6 +22,7 @@ from slipway_core.intake import IncomingVersion, IntakeResult, message_bodies, p
 from slipway_core.record.arrivals import Arrival, Kept, kept_as_json, kept_from
 from slipway_core.spec.release_file import load_model_spec
 from slipway_core.spec.rollout.rollout import AfterRollback
+from slipway_core.written_numbers import counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -78,27 +79,29 @@ class FindNewVersionsOperator(BaseOperator):
             _ = store.client  # a task may ask Airflow for a connection in its main thread only
             bodies = list(_bodies(context))
             hints = parse_messages(bodies, self.bucket)
-            told = set(hints.versions)
+            announced = set(hints.versions)
             found = Look(set_aside=list(hints.ignored))
             is_sweep = not bodies or _must_sweep(hints)
             self._warn_of(hints.unreadable, context)
             kept = self._kept(context)
             until_s = time.monotonic() + self.limit_s
-            models = self._models(store, found) if is_sweep else sorted({each.model for each in told})
+            models = self._models(store, found) if is_sweep else sorted({each.model for each in announced})
             versions = {
-                model: frozenset(each.version for each in told if each.model == model) for model in models
+                model: frozenset(each.version for each in announced if each.model == model)
+                for model in models
             }
             look = ModelLook(
                 store, kept, now_s=time.time(), until_s=until_s, after_rollback=self._after_rollback
             )
             found.add(look_at_models(look, versions, until_s=until_s))
-            self._leave_those_without_release_file(found, told)
+            self._leave_those_without_release_file(found, announced)
             if is_sweep:
                 self._keep(context, found.kept, kept)
             run_ids = self._run_ids(context, found)
-            self._tell(context, found, told - {each.incoming for each in found.arrivals})
+            self._tell(context, found, announced - {each.incoming for each in found.arrivals})
             return [
-                _trigger(incoming, run_id, is_told=incoming in told) for incoming, run_id in run_ids.items()
+                _trigger(incoming, run_id, is_announced=incoming in announced)
+                for incoming, run_id in run_ids.items()
             ]
 
     def _after_rollback(self, model: str) -> AfterRollback:
@@ -107,10 +110,10 @@ class FindNewVersionsOperator(BaseOperator):
         try:
             return load_model_spec(Path(self.releases_dir), model).rollout.after_rollback
         except UserError as error:
-            self.log.warning("whether %s goes on after a rollback is not known: %s", model, error)
+            self.log.warning("it is unknown whether %s continues after a rollback: %s", model, error)
             return "wait"
 
-    def _leave_those_without_release_file(self, found: Look, told: Set[IncomingVersion]) -> None:
+    def _leave_those_without_release_file(self, found: Look, announced: Set[IncomingVersion]) -> None:
         """Set aside what a sweep found of models without a release file; what an event tells of waits for the file.
 
         The file may be minutes old, and not on this worker yet: `start` looks again, and says what it waits for.
@@ -120,11 +123,11 @@ class FindNewVersionsOperator(BaseOperator):
         known = frozenset(list_models(Path(self.releases_dir)))
         for arrival in list(found.arrivals):
             incoming = arrival.incoming
-            if incoming.model not in known and incoming not in told:
+            if incoming.model not in known and incoming not in announced:
                 found.arrivals.remove(arrival)
                 found.set_aside.append(
                     f"version {incoming.version} of {incoming.model!r} waits for a release file: there is none on "
-                    f"this worker. Remedy: add {incoming.model}.yaml; the next sweep starts it."
+                    f"this worker. Remedy: add {incoming.model}.yaml; the next scan starts it."
                 )
 
     def _warn_of(self, unreadable: Sequence[str], context: Context) -> None:
@@ -160,7 +163,7 @@ class FindNewVersionsOperator(BaseOperator):
             state = context["asset_state_store"]
             return kept_from(state.get(_KEPT_KEY), time.time())
         except (AirflowRuntimeError, KeyError, ValueError) as error:
-            self.log.info("nothing is known of earlier sweeps (%s): every ready.json is read", error)
+            self.log.info("nothing is known about earlier scans (%s): every ready.json is read", error)
             return {}
 
     def _keep(
@@ -171,7 +174,7 @@ class FindNewVersionsOperator(BaseOperator):
         try:
             context["asset_state_store"].set(_KEPT_KEY, kept_as_json(kept))
         except (AirflowRuntimeError, KeyError, ValueError) as error:
-            self.log.info("what was learnt could not be kept (%s): the next sweep reads it again", error)
+            self.log.info("what was learnt could not be kept (%s): the next scan reads it again", error)
 
     def _run_ids(self, context: Context, found: Look) -> dict[IncomingVersion, str]:
         """The id under which each arrival is to be started, in order; those under way need no start."""
@@ -179,7 +182,7 @@ class FindNewVersionsOperator(BaseOperator):
         for number, arrival in enumerate(sorted(found.arrivals, key=lambda each: each.incoming)):
             if len(run_ids) == _STARTS_OF_A_RUN:
                 found.set_aside.append(
-                    f"{len(found.arrivals) - number} more versions start with the next sweep."
+                    f"{counted(len(found.arrivals) - number, 'more version')} will be started by the next scan."
                 )
                 break
             run_id = self._run_id(context, arrival, found)
@@ -223,13 +226,13 @@ class FindNewVersionsOperator(BaseOperator):
             )
 
 
-def _trigger(incoming: IncomingVersion, run_id: str, *, is_told: bool) -> dict[str, Any]:
+def _trigger(incoming: IncomingVersion, run_id: str, *, is_announced: bool) -> dict[str, Any]:
     return {
         "trigger_run_id": run_id,
         "conf": {
             "model": incoming.model,
             "version": incoming.version,
-            "reason": "an event told of it" if is_told else "the sweep found it",
+            "reason": "new upload" if is_announced else "found by the scheduled scan",
         },
     }
 

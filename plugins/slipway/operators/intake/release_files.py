@@ -21,5 +21,5 @@ def require_release_file(releases_dir: str, model: object) -> None:
         f"the release waits for the release file of {name!r}",
         expected=f"a file {name}.yaml among the release files",
         found="none on this worker",
-        remedy=f"it is tried again; add {name}.yaml, or see why the file has not reached this worker",
+        remedy=f"it will be retried; add {name}.yaml, or find out why the file has not reached this worker",
     )

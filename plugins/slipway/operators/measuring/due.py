@@ -54,7 +54,7 @@ class ListDueRunsOperator(BaseOperator):
             try:
                 run_id = self._due_run(load_model_spec(folder, model), now)
             except SlipwayError as error:
-                self.log.warning("whether something of %s is due cannot be told: %s", model, error)
+                self.log.warning("it is unknown whether something of %s is due: %s", model, error)
                 unread.append(str(error))
                 continue
             if run_id is not None and not self._is_started(context, run_id):

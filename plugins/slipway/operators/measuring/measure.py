@@ -148,7 +148,7 @@ class MeasureVersionOperator(MeasuringStep):
         self.store.write_json(f"{run.evidence_prefix}benchmark/verdict.json", verdict.to_dict())
         self.store.write(key, page, content_type="text/html; charset=utf-8")
         for comparison in verdict.comparisons:
-            self.log.info("%s", comparison.told)
+            self.log.info("%s", comparison.sentence)
         return self.store.uri(key)
 
     def _settle(self, context: Context, result: CheckResult, page: str) -> None:

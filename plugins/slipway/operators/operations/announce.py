@@ -100,7 +100,7 @@ def announce(context: Context, milestones: Sequence[Milestone]) -> list[str]:
         context["outlet_events"][alias].add(asset, extra=extra)
         log.info("%s: %s", asset.uri, extra)
     if not milestones:
-        log.info("nothing to announce: by its record the run has made nothing true that is true still")
+        log.info("nothing to announce: according to the record, the run changed nothing that still holds")
     return addresses
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from slipway.airflow_run import triggered_by
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
+from slipway.operators.operations.noted_failures import noted_failures
 from slipway.operators.operations.rejection import require_known_version
-from slipway.operators.operations.told_failures import told_failures
 from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
@@ -25,6 +25,7 @@ from slipway_core.operations.rejection import REASON_LIMIT
 from slipway_core.record.shown import SHOWN_LIMIT
 from slipway_core.spec.release_file import load_model_spec
 from slipway_core.spec.run_overrides import FREEZE_PARAMETERS, require_known
+from slipway_core.written_numbers import counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -50,16 +51,16 @@ class FreezeReleasesOperator(FormOperator):
         """
         params = context["params"]
         acts = {"freeze": self._freeze, "thaw": self._thaw, "override": self._override}
-        with told_failures(context):
+        with noted_failures(context):
             require_known(params, FREEZE_PARAMETERS)
-            told = acts[str(params["action"])](context, params)
+            summary = acts[str(params["action"])](context, params)
             if (model := _model(params)) is not None:
                 version = params.get("version")
                 changed = [] if version is None else [parse_version(version)]
                 keep_current(self._store(model).with_answer_limit, model, changed)
-        self.log.info(told)
-        tell_act(context, params.get("model"), told)
-        return told
+        self.log.info(summary)
+        tell_act(context, params.get("model"), summary)
+        return summary
 
     def _store(self, model: str | None) -> ModelStoreHook:
         """Return the bucket, encrypted as the model's release file says; for every model, as the connection says."""
@@ -83,7 +84,7 @@ class FreezeReleasesOperator(FormOperator):
         )
         if not store.write_once(key, content):
             content = store.require(key, remedy="the freeze was written by an earlier try of this task")
-        return parse_freeze(content, key).told
+        return parse_freeze(content, key).sentence
 
     def _thaw(self, context: Context, params: Any) -> str:
         model, now = _model(params), datetime.now(UTC)
@@ -106,7 +107,8 @@ class FreezeReleasesOperator(FormOperator):
                 shown=named,
             )
             store.write_once(key, content)
-        return f"{len(found)} freezes of {_named(model)} are lifted: {'; '.join(one.told for one in found)}"
+        what = "Freeze" if len(found) == 1 else counted(len(found), "freeze")
+        return f"{what} of {_named(model)} lifted: {'; '.join(one.sentence for one in found)}"
 
     def _override(self, context: Context, params: Any) -> str:
         model = _model(params)
@@ -132,8 +134,8 @@ class FreezeReleasesOperator(FormOperator):
         for event in events:
             if (event.by, event.hold_sha256) not in given:
                 record.append(event)
-        told = "; ".join(event.hold for event in events)
-        return f"version {version} of {model!r} goes on all the same, overridden by {events[0].by}: {told}"
+        holds = "; ".join(event.hold for event in events)
+        return f"version {version} of {model!r} continues despite the hold, overridden by {events[0].by}: {holds}"
 
 
 def _model(params: Any) -> str | None:

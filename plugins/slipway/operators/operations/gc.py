@@ -213,10 +213,10 @@ class DeleteVersionsOperator(GcOperator):
             return VersionResult(version=one.version, outcome="kept", why=why)
         try:
             found = last_look(one.version)
-            told = "; ".join(found.reasons)
+            reasons = "; ".join(found.reasons)
             if found.action != "delete":
                 outcome: Outcome = "deleted" if found.action == "deleted" else "kept"
-                return VersionResult(version=one.version, outcome=outcome, why=told)
+                return VersionResult(version=one.version, outcome=outcome, why=reasons)
             removed = self._remove(context, one, approval, lambda: _require_held(lock, holder))
         except ReleaseInProgressError as error:
             return VersionResult(version=one.version, outcome="kept", why=error.in_short())
@@ -226,7 +226,7 @@ class DeleteVersionsOperator(GcOperator):
         return VersionResult(
             version=one.version,
             outcome="deleted",
-            why=told,
+            why=reasons,
             objects=removed.objects,
             size_bytes=removed.size_bytes,
         )

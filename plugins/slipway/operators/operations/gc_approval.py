@@ -22,6 +22,7 @@ from slipway_core.four_eyes import is_other_person
 from slipway_core.operations.audit import GcApproval
 from slipway_core.operations.layout import GC_APPROVAL_KEY
 from slipway_core.record.shown import Shown
+from slipway_core.written_numbers import counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -62,7 +63,7 @@ class ApproveRetentionOperator(ApprovalOperator):
         shown = json.loads(self.shown)
         if context["params"]["dry_run"]:
             raise AirflowSkipException(
-                f"a dry run: {shown['versions']} versions would go. See {shown['page']}"
+                f"dry run: {counted(shown['versions'], 'version')} would be deleted. See {shown['page']}"
             )
         if not shown["versions"]:
             raise AirflowSkipException("nothing is to be deleted")
@@ -78,7 +79,8 @@ class ApproveRetentionOperator(ApprovalOperator):
                     remedy="start repository_gc by hand with dry_run off",
                 )
         self.body = (
-            f"{shown['versions']} versions, {shown['size']}. What goes, what stays and why: {shown['page']}\n\n"
+            f"{counted(shown['versions'], 'version')}, {shown['size']}. "
+            f"What would be deleted, what would stay and why: {shown['page']}\n\n"
             f"Started by {triggered_by(context)}; another person must agree. Plan: SHA-256 {shown['plan_sha256']}"
         )
         return super().execute(context)
@@ -101,7 +103,7 @@ class ApproveRetentionOperator(ApprovalOperator):
             started_by = triggered_by(context)
             if started_by is None or not is_other_person(by, (started_by,)):
                 self.log.warning(
-                    "the agreement of %s is not taken: a person other than who started this run must agree",
+                    "%s started this run and cannot approve it: another person must",
                     by or "somebody unknown",
                 )
                 return ApprovalOperator.execute(self, context)  # the question is open again

@@ -18,6 +18,7 @@ from slipway_core.operations.layout import gc_prefix, plan_key, result_key, run_
 from slipway_core.operations.retention import ModelPlan
 from slipway_core.record.shown import Shown
 from slipway_core.reports.retention_page import render_retention_html, size_text
+from slipway_core.written_numbers import counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -73,7 +74,11 @@ class ShowRetentionPlanOperator(GcOperator):
         size = size_text(sum(one.size_bytes for one in going))
         shown = report_address(self, run_id)
         self.log.info(
-            "%s versions %s: %s; %s", len(going), "would go" if whole.dry_run else "go", size, shown
+            "%s %s: %s; %s",
+            counted(len(going), "version"),
+            "would be deleted" if whole.dry_run else "to delete",
+            size,
+            shown,
         )
         return {
             "plan_sha256": plan.sha256,

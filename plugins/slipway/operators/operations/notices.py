@@ -87,7 +87,7 @@ class DeliverNoticesOperator(BaseOperator):
         for one in store.entries(OUTBOX_PREFIX, most=_LISTED):
             due = outbox_due(one.key)
             if due is None:
-                self.log.warning("%r is no notice and is left alone", one.key)
+                self.log.warning("%r is not a notice and is left alone", one.key)
                 continue
             if due > now or len(found) >= MOST_AT_ONCE:
                 break

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from slipway.airflow_run import triggered_by
 from slipway.operators.operations.form import FormOperator
-from slipway.operators.operations.told_failures import told_failures
+from slipway.operators.operations.noted_failures import noted_failures
 from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
@@ -40,7 +40,7 @@ class PinVersionOperator(FormOperator):
         :raises AirflowFailException: the version was never published, or is deleted.
         """
         params, run_id = context["params"], context["run_id"]
-        with told_failures(context):
+        with noted_failures(context):
             require_known(params, PIN_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             version = parse_version(params["version"])
@@ -75,7 +75,7 @@ class PinVersionOperator(FormOperator):
             else:
                 store.delete(key)
             keep_current(store.with_answer_limit, spec.model)
-            told = f"version {version} of {spec.model} is {'pinned' if is_pin else 'not pinned any more'}"
-        self.log.info(told)
-        tell_act(context, spec.model, told)
-        return told
+            summary = f"version {version} of {spec.model} is {'pinned' if is_pin else 'no longer pinned'}"
+        self.log.info(summary)
+        tell_act(context, spec.model, summary)
+        return summary

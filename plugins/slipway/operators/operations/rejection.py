@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slipway.airflow_run import triggered_by
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
-from slipway.operators.operations.told_failures import told_failures
+from slipway.operators.operations.noted_failures import noted_failures
 from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
@@ -47,17 +47,17 @@ class RejectVersionOperator(FormOperator):
         :raises AirflowFailException: there is no such version, nobody knows who asks, or another person must.
         """
         params = context["params"]
-        with told_failures(context):
+        with noted_failures(context):
             require_known(params, REJECTION_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             version = parse_version(params["version"])
             store = make_store(self.bucket, spec, self.aws_conn_id)
             record = ReleaseRecord(store, spec.model, version, context["run_id"])
-            told = self._write(context, store, spec, record)
+            summary = self._write(context, store, spec, record)
             keep_current(store.with_answer_limit, spec.model, [version])
-        self.log.info(told)
-        tell_act(context, spec.model, told)
-        return told
+        self.log.info(summary)
+        tell_act(context, spec.model, summary)
+        return summary
 
     def _write(
         self, context: Context, store: ModelStoreHook, spec: ReleaseSpec, record: ReleaseRecord
@@ -68,15 +68,15 @@ class RejectVersionOperator(FormOperator):
         name = f"version {version} of {spec.model!r}"
         if params["action"] == "unreject":
             if _is_lifted_by_this_run(record, state):
-                return f"{name} is not rejected any more"
+                return f"{name} is no longer rejected"
             by_other = spec.rollout.approval.by_other
             shown = _shown(store, record, params)
             record.append(unrejected_by(who, str(params["reason"]), state, by_other=by_other, shown=shown))
-            return f"{name} is not rejected any more; what users have met is released again only with `force`"
+            return f"{name} is no longer rejected; a version that has had users is released again only with `force`"
         if state is None:
             require_known_version(store, spec.model, version)
         elif state.rejection is not None:
-            return f"{name} is rejected already: {state.rejection.told}"
+            return f"{name} is rejected already: {state.rejection.sentence}"
         record.append(rejected_by(who, str(params["reason"]), shown=_shown(store, record, params)))
         return f"{name} is rejected; what is live stays live (`model_rollback` brings users back from it)"
 

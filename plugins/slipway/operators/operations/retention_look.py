@@ -20,8 +20,8 @@ from slipway_core.operations.pins import (
     PINS_LIMIT,
     Pin,
     pin_key,
+    pin_sentence,
     pinned_versions,
-    told_of_pin,
 )
 from slipway_core.operations.retention import ModelFacts, Recorded, StoredVersion
 from slipway_core.publishing.tombstone import TOMBSTONE_FILE
@@ -111,13 +111,13 @@ class RetentionLook:
     def _pinned(self) -> Mapping[int, list[str]]:
         prefix = pin_prefix(self._model)
         keys = [entry.key for entry in self._store.entries(prefix, most=PINS_LIMIT + 2)]
-        return {version: [self._told_of_pin(version)] for version in pinned_versions(self._model, keys)}
+        return {version: [self._pin_sentence(version)] for version in pinned_versions(self._model, keys)}
 
-    def _told_of_pin(self, version: int) -> str:
+    def _pin_sentence(self, version: int) -> str:
         try:
-            return told_of_pin(self._store.read(pin_key(self._model, version), most_bytes=Pin.limit_bytes))
+            return pin_sentence(self._store.read(pin_key(self._model, version), most_bytes=Pin.limit_bytes))
         except UserError:
-            return told_of_pin(None)
+            return pin_sentence(None)
 
     def _staged(self) -> Mapping[int, list[str]]:
         keys = (entry.key for entry in self._store.entries(f"staging/{self._model}"))

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from slipway.airflow_run import triggered_by
-from slipway.operators.operations.told_failures import told_failures
+from slipway.operators.operations.noted_failures import noted_failures
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.read_model.keeper import keep_current
 from slipway.run_note import tell_act
-from slipway_core.operations.revalidation.findings import closed_by, told_of
+from slipway_core.operations.revalidation.findings import closed_by, status_words
 from slipway_core.spec.run_overrides import FINDING_PARAMETERS, require_known
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class CloseFindingOperator(RevalidationOperator):
         :raises InputMissingError: there is no such finding.
         :raises UserError: it is not open, or nobody knows who asks.
         """
-        with told_failures(context):
-            told = self._close(context)
-        self.log.info(told)
-        tell_act(context, context["params"]["model"], told)
-        return told
+        with noted_failures(context):
+            summary = self._close(context)
+        self.log.info(summary)
+        tell_act(context, context["params"]["model"], summary)
+        return summary
 
     def _close(self, context: Context) -> str:
         params = context["params"]
@@ -54,4 +54,4 @@ class CloseFindingOperator(RevalidationOperator):
             }
         )
         keep_current(self.store_of(spec).with_answer_limit, spec.model)
-        return f"the finding {name} of {spec.model} is {told_of(after[name])}"
+        return f"the finding {name} of {spec.model} is {status_words(after[name])}"

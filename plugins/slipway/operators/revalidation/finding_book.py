@@ -44,9 +44,9 @@ class FindingBook:
             time.sleep(random.uniform(0.5, 1.0) * _FIRST_PAUSE_S * 2**attempt)
         raise StoreUnavailableError(
             f"the findings of {self._model!r} could not be written",
-            expected="that nobody else writes them",
+            expected="no other writer",
             found=f"others, {_ATTEMPTS} times",
-            remedy="see who else writes there",
+            remedy="find out who else writes there",
         )
 
     def require(self, name: str) -> Finding:

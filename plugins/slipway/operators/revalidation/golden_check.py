@@ -154,8 +154,12 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     replies = parts.ask_each([inputs for _, inputs in batches])
     refused = [reply.fault for reply in replies if reply.fault]
     if refused:
-        told = f"{len(refused)} of {len(replies)} golden requests were answered with an error: {refused[0]}"
-        return differs("answers", told, ["golden requests are answered with an error"], errors=len(refused))
+        summary = (
+            f"{len(refused)} of {len(replies)} golden requests were answered with an error: {refused[0]}"
+        )
+        return differs(
+            "answers", summary, ["golden requests are answered with an error"], errors=len(refused)
+        )
     try:
         answers = joined(
             [
@@ -242,15 +246,15 @@ def _judged(
         found += f", agreement with the release's answers {scores.agreement:.4f}"
     numbers = {name: value for name, value in scores.figures().items() if isinstance(value, int | float)}
     if failed:
-        told = "; ".join(failed).replace("the stable version", "this version when it was released")
-        return differs("answers", f"expected {told}; found {found}", failed, **numbers)
+        summary = "; ".join(failed).replace("the stable version", "this version when it was released")
+        return differs("answers", f"expected {summary}; found {found}", failed, **numbers)
     if of_nothing and not any(one["type"] == MEAN for one in results if one not in of_nothing):
         return left_out(
             "answers", f"the first {golden.rows} golden rows have no figure: nothing was compared"
         )
     if kept is None:
-        told = f"no reference: no answers of this version's release are kept. Against the labels: {found}"
-        return no_reference("answers", told, **numbers)
+        summary = f"no reference: no answers of this version's release are kept. Against the labels: {found}"
+        return no_reference("answers", summary, **numbers)
     return passed("answers", found, **numbers)
 
 
@@ -271,17 +275,17 @@ def check_latency(parts: GoldenParts, *, now: datetime, run_id: str) -> CheckRes
     if content is None:
         reference = LatencyReference(at=now, run=run_id, **measured)
         parts.store.write_once(key, reference.to_bytes())
-        told = f"no reference yet: p50 {measured['p50_ms']:.1f} ms is kept for the runs to come"
-        return no_reference("latency", told, **measured)
+        summary = f"no reference yet: p50 {measured['p50_ms']:.1f} ms is kept for the runs to come"
+        return no_reference("latency", summary, **measured)
     reference = LatencyReference.from_bytes(content, parts.store.uri(key))
     limit_ms = max(reference.p50_ms * asked.latency_ratio_max, reference.p50_ms + asked.latency_slack_ms)
     if measured["p50_ms"] > limit_ms:
         measured = min(measured, _timed(parts, golden), key=lambda one: one["p50_ms"])
-    told = f"p50 {measured['p50_ms']:.1f} ms, at the first look {reference.p50_ms:.1f} ms; at most {limit_ms:.1f} ms"
+    summary = f"p50 {measured['p50_ms']:.1f} ms, at the first look {reference.p50_ms:.1f} ms; at most {limit_ms:.1f} ms"
     numbers = {**measured, "reference_p50_ms": reference.p50_ms, "limit_p50_ms": limit_ms}
     if measured["p50_ms"] > limit_ms:
-        return differs("latency", told, ["the median latency is above its limit"], **numbers)
-    return passed("latency", told, **numbers)
+        return differs("latency", summary, ["the median latency is above its limit"], **numbers)
+    return passed("latency", summary, **numbers)
 
 
 def _timed(parts: GoldenParts, golden: GoldenSet) -> dict[str, Any]:

@@ -39,21 +39,21 @@ def check_inputs(parts: GoldenParts) -> CheckResult:
     recorded = _sample(parts.store, asked.recorded_requests, names)
     rows = (rows_of(whole), rows_of(recorded))
     if min(rows) < LEAST_ROWS:
-        told = (
+        summary = (
             f"{rows[1]} recorded rows below {asked.recorded_requests} and {rows[0]} golden ones are too few"
         )
-        return no_reference("inputs", f"{told}: at least {LEAST_ROWS} of each", rows=rows[1])
+        return no_reference("inputs", f"{summary}: at least {LEAST_ROWS} of each", rows=rows[1])
     found = input_drift(whole, recorded, asked.input_distance_max)
     far = max(found, key=lambda one: one.statistic)
-    told = (
+    summary = (
         f"of {rows[1]} recorded rows the input {far.name!r} is furthest from the golden set: Kolmogorov-Smirnov "
         f"{far.statistic:.3f}, at most {asked.input_distance_max:g}"
     )
     numbers = {one.name: one.statistic for one in found}
     drifted = [one for one in found if one.is_drift]
     if drifted:
-        return differs("inputs", told, (f"input {one.name}" for one in drifted), rows=rows[1], **numbers)
-    return passed("inputs", told, rows=rows[1], **numbers)
+        return differs("inputs", summary, (f"input {one.name}" for one in drifted), rows=rows[1], **numbers)
+    return passed("inputs", summary, rows=rows[1], **numbers)
 
 
 def _sample(store: ModelStoreHook, prefix: str, names: set[str]) -> dict[str, Array]:

@@ -42,7 +42,7 @@ class Live:
     :ivar url: where users reach it.
     :ivar mark: changes whenever somebody changes what is live.
     :ivar protocol: by which users ask it.
-    :ivar is_foreign: what is live is no published version of this model.
+    :ivar is_foreign: what is live is not a published version of this model.
     """
 
     standing: Standing
@@ -81,13 +81,13 @@ def require_live_version(live: Live, model: str) -> int:
         return live.version
     if live.is_foreign:
         raise ForeignChangeError(
-            f"what is live is no published version of {model!r}",
+            f"what is live is not a published version of {model!r}",
             expected="one of its versions",
             found=live.why,
             remedy="name a version, or see who has changed the InferenceService",
         )
     raise ClusterUnavailableError(
-        f"which version of {model!r} is live cannot be told",
+        f"it is unknown which version of {model!r} is live",
         expected="one version with all the traffic",
         found=live.why,
         remedy="wait until the InferenceService has settled, or name a version",
@@ -128,7 +128,7 @@ class LiveLook:
         mark = f"{observed.uid} {observed.generation}"
         if not observed.alone(observed.stable_revision) or not observed.url:
             doubt = observed.traffic_doubt or " no revision is seen to have all the traffic, with an address"
-            return Live("could_not_check", f"which version of {name} is live cannot be told:{doubt}")
+            return Live("could_not_check", f"it is unknown which version of {name} is live:{doubt}")
         try:
             _, version = parse_storage_uri(observed.storage_uri)
         except ForeignChangeError as error:
@@ -140,7 +140,7 @@ class LiveLook:
             why = f"{name} is on its way from {observed.stable_revision} to {observed.latest_created}"
             return Live("could_not_check", why)
         if doubt := serving_doubt(observed):
-            return Live("could_not_check", f"which version of {name} is live cannot be told: {doubt}")
+            return Live("could_not_check", f"it is unknown which version of {name} is live: {doubt}")
         return Live(
             "checked",
             version=version,

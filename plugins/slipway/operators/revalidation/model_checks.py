@@ -62,10 +62,10 @@ class ModelChecks:
         yield self._guarded("inputs", lambda: check_inputs(self._parts(version)))
 
     def _check_live(self, version: int) -> CheckResult:
-        told = self._recorded.history.live
-        if told == version:
+        recorded = self._recorded.history.live
+        if recorded == version:
             return passed("live", f"version {version} is live, as the records tell")
-        words = "none" if told is None else f"version {told}"
+        words = "none" if recorded is None else f"version {recorded}"
         return differs("live", f"version {version} is live; by the records it is {words}", [words])
 
     def _check_published(self, version: int) -> CheckResult:

@@ -96,6 +96,6 @@ def _amiss(
 ) -> Sequence[str]:
     return [
         *(f"{model}: could not check, its task has failed" for model in whole.not_looked_at),
-        *(f"{one.model}: could not check {told}" for one in reports for told in one.not_checked),
+        *(f"{one.model}: could not check {reason}" for one in reports for reason in one.not_checked),
         *(f"{model}: {one.name}: {one.told}" for model, found in open_findings.items() for one in found),
     ]

@@ -21,6 +21,7 @@ from slipway_core.publishing.manifest import Manifest
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.triton_config.ensemble import bundle_config_sha256
 from slipway_core.triton_config.served import comparable, served_differences
+from slipway_core.written_numbers import counted
 
 
 def check_published(
@@ -44,8 +45,8 @@ def check_published(
         )
     if not found:
         return passed("published", f"every file is what the manifest says{signed}")
-    told = f"{len(found)} objects are not what was published; the first is {found[0].partition(': ')[0]}"
-    return differs("published", told, found)
+    summary = f"{counted(len(found), 'object')} changed since publishing, first {found[0].partition(': ')[0]}"
+    return differs("published", summary, found)
 
 
 def check_configuration(
@@ -63,10 +64,10 @@ def check_configuration(
     for _ in range(reads):
         found |= set(_departures(server, published, manifest))
     if not found:
-        told = f"{reads} reads of the live servers' configuration give the manifest's canonical hash"
-        return passed("configuration", told, reads=reads)
-    told = f"a live server uses another configuration than the published one: {sorted(found)[0]}"
-    return differs("configuration", told, found, reads=reads)
+        summary = f"{reads} reads of the live servers' configuration give the manifest's canonical hash"
+        return passed("configuration", summary, reads=reads)
+    summary = f"a live server uses another configuration than the published one: {sorted(found)[0]}"
+    return differs("configuration", summary, found, reads=reads)
 
 
 def _departures(

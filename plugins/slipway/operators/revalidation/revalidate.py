@@ -117,9 +117,9 @@ class RevalidateModelOperator(RevalidationOperator):
             checks = list(made.results())
             after = look.live()
         except SlipwayError as error:
-            return report("could_not_check", f"what is live cannot be told: {error}")
+            return report("could_not_check", f"it is unknown what is live: {error}")
         if (after.standing, after.mark) != (live.standing, live.mark):
-            why = f"somebody has begun to change it meanwhile, so what was found is left out. {after.why}"
+            why = f"somebody started to change it meanwhile, so the findings are left out. {after.why}"
             return report("in_flight", why)
         return report("checked", "", live, *checks)
 

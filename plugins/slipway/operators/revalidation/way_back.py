@@ -59,7 +59,7 @@ class NameRollbacksOperator(RevalidationOperator):
             try:
                 named += self._of_model(context, model)
             except SlipwayError as error:
-                self.log.warning("whether %s is to be rolled back cannot be told: %s", model, error)
+                self.log.warning("it is unknown whether %s should be rolled back: %s", model, error)
                 errors.append(error)
         if errors and not named:
             lasting = next((error for error in errors if isinstance(error, TransientError)), None)
@@ -82,9 +82,7 @@ class NameRollbacksOperator(RevalidationOperator):
         look = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id)
         live = look.live()
         if (live.standing, live.version) != ("checked", report.version):
-            return self._left(
-                book, asking, report, f"it is not as it was any more: {live.why or live.version}"
-            )
+            return self._left(book, asking, report, f"it has changed meanwhile: {live.why or live.version}")
         before, refusal = self._before(spec, store, look, report.version)
         if before is None or refusal:
             return self._left(book, asking, report, refusal)

@@ -56,13 +56,13 @@ class ProposeChangeOperator(TuningStep):
         self.store.write_json(f"{prefix}report.json", report)
         page = render_tuning_html(report).encode()
         self.store.write(f"{prefix}tuning.html", page, content_type="text/html; charset=utf-8")
-        self.log.info("%s: %s", conclusion.status, conclusion.told)
+        self.log.info("%s: %s", conclusion.status, conclusion.summary)
         if change is not None:
             self.store.write(f"{prefix}proposal.yaml", change.text.encode(), content_type=_TEXT)
             self.store.write(f"{prefix}proposal.diff", change.diff.encode(), content_type=_TEXT)
             self.log.info("the change to review:\n%s", change.diff)
-        tell_release(context, plan.model, plan.version, f"tuning: {conclusion.told}")
-        return {"status": conclusion.status, "told": conclusion.told, "page": f"{prefix}tuning.html"}
+        tell_release(context, plan.model, plan.version, f"tuning: {conclusion.summary}")
+        return {"status": conclusion.status, "told": conclusion.summary, "page": f"{prefix}tuning.html"}
 
     def _change(self, conclusion: Conclusion) -> ProposedChange | None:
         """Return what is proposed; None: nothing, or the release file says it already."""
@@ -75,6 +75,6 @@ class ProposeChangeOperator(TuningStep):
         text = path.read_text(encoding="utf-8")
         change = propose_change(text, name, conclusion.best.setting, self.published_config)
         if not change.diff:
-            self.log.info("%s says it already: release a version with it", name)
+            self.log.info("%s already says so: release a version with it", name)
             return None
         return change

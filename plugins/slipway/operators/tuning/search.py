@@ -129,7 +129,7 @@ class ConfirmSettingOperator(MeasuringStep):
         plan = self.plan
         best = choose_best(self.evidence.trials(), Objective(plan.tuning, plan.slo), plan.present)
         if best is None:
-            self.log.warning("no setting that was measured keeps the service level")
+            self.log.warning("no measured setting keeps the service level")
             return 0
-        self.log.info("the best is trial %s: %s", best.number, best.setting.told())
+        self.log.info("the best is trial %s: %s", best.number, best.setting.label())
         return len(confirm(plan, self.evidence, self.staged(), self.measure(context), best.setting))

@@ -67,7 +67,7 @@ class OtherAnswers:
         except SlipwayError as error:
             # Whose fault that is the scored outputs alone tell.
             arrays = infer(scored)
-            log.warning("the other outputs cannot be asked for: %s", error)
+            log.warning("the other outputs cannot be requested: %s", error)
             for name in list(self._parts):
                 self._leave_out(name, f"the server does not answer with it: {error.in_short()}")
             return arrays

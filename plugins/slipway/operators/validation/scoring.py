@@ -101,7 +101,7 @@ def keep_for_scorer(
     :raises GoldenSetError: the answers are too large.
     """
     prefix, validation = scoring_prefix(release_run), _custom(release_run)
-    scorer = release_run.spec.beside(validation.scorer).encode()
+    scorer = release_run.spec.named_file(validation.scorer).encode()
     given = pack_given(golden, answered.outputs, None if stable is None else stable.outputs)
     gathered = Gathered(
         release_id=release_run.release_id,
@@ -127,7 +127,9 @@ def read_gathered(store: ModelStoreHook, release_run: ReleaseRun) -> Gathered:
     :raises InputMissingError: it is not there.
     """
     key = gathered_key(release_run.model)
-    content = store.require(key, remedy="let the task run again", most_bytes=_GATHERED_LIMIT_BYTES)
+    content = store.require(
+        key, remedy="clear the task so that it runs again", most_bytes=_GATHERED_LIMIT_BYTES
+    )
     try:
         gathered = Gathered.model_validate_json(content)
     except ValidationError as error:
@@ -135,14 +137,14 @@ def read_gathered(store: ModelStoreHook, release_run: ReleaseRun) -> Gathered:
             f"{store.uri(key)} has another form than it should",
             expected="what this task writes before its pod starts",
             found=first_problem(error),
-            remedy="Let the task run again.",
+            remedy="Clear the task so that it runs again.",
         ) from error
     if (gathered.release_id, gathered.version) != (release_run.release_id, release_run.version):
         raise UserError(
             f"{store.uri(key)} is of another release",
             expected=f"{release_run.release_id}, version {release_run.version}",
             found=f"{gathered.release_id}, version {gathered.version}",
-            remedy="Let the task run again.",
+            remedy="Clear the task so that it runs again.",
         )
     return gathered
 
@@ -188,14 +190,16 @@ def scored(
     :raises TransientError: the pod has scored the answers of an earlier try of this task.
     """
     key = f"{scoring_prefix(release_run)}{SCORES_FILE}"
-    content = store.require(key, remedy="let the task run again", most_bytes=2 * SCORES_LIMIT_BYTES)
+    content = store.require(
+        key, remedy="clear the task so that it runs again", most_bytes=2 * SCORES_LIMIT_BYTES
+    )
     returned = read_returned(result, content, golden.rows)
     if returned.given_sha256 != gathered.given_sha256:
         raise TransientError(
             "the pod has scored the answers of an earlier try of this task",
             expected=f"answers of SHA-256 {gathered.given_sha256}",
             found=f"SHA-256 {returned.given_sha256}",
-            remedy="it is tried again",
+            remedy="it will be retried",
         )
     return custom_scores(golden, returned, _custom(release_run), compared=gathered.compared)
 

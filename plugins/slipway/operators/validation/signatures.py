@@ -87,7 +87,7 @@ def _configurations(store: ModelStoreHook, release_run: ReleaseRun) -> dict[str,
     assert release_run.stable is not None  # noqa: S101  who calls has looked
     prefix = repository_paths(release_run.model, release_run.stable.version).repository
     paths = config_files(entry.key.removeprefix(prefix) for entry in store.entries(prefix))
-    remedy = "see who deletes there"
+    remedy = "find out who deletes there"
     return {
         name: from_pbtxt(
             store.require(prefix + path, remedy=remedy, most_bytes=SIZE_LIMIT), store.uri(prefix + path)
@@ -105,7 +105,7 @@ def _unknown(release_run: ReleaseRun, found: str) -> SignatureInconclusiveError:
     assert release_run.stable is not None  # noqa: S101  who calls has looked
     model, version = release_run.model, release_run.stable.version
     return SignatureInconclusiveError(
-        f"whether clients of {model} version {version}, which is live, can go on cannot be told",
+        f"whether clients of {model} version {version}, which is live, can continue is unknown",
         expected="its tensors, from the staging server, its manifest, or its config.pbtxt with `input` and `output`, "
         f"in {release_run.uri(repository_paths(model, version).root)}",
         found=found,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record_reader import EVENT_LIMIT_BYTES
@@ -38,6 +38,7 @@ from slipway_core.read_model.person_acts import (
     acts_of_freeze,
 )
 from slipway_core.record.events import Event, RecordError, parse_event_key
+from slipway_core.written_numbers import counted
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ Acts = tuple[PersonAct, ...]
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditQuery:
     """Of what time (UTC, both ends count), and of which model and person; "": of all."""
 
     begins: datetime
@@ -89,7 +90,7 @@ class AuditReader:
         self._lock = Lock()
         self._known: OrderedDict[tuple[str, str], Acts] = OrderedDict()
 
-    def read(self, models: Mapping[str, ModelDocument | Unreadable], asked: Asked) -> Audit:
+    def read(self, models: Mapping[str, ModelDocument | Unreadable], asked: AuditQuery) -> Audit:
         """Return what people did.
 
         :param models: the read model's documents.
@@ -116,7 +117,7 @@ class AuditReader:
                 return ()
             return self._keep(known, lambda: tuple(self._of_record(line.model, line.version)))
 
-        return [act for acts in each(read, lines, _READERS) for act in acts], late
+        return [act for acts in map_concurrently(read, lines, _READERS) for act in acts], late
 
     def _of_record(self, model: str, version: int) -> Iterator[PersonAct]:
         prefix = f"records/{model}/{version}/"
@@ -129,7 +130,7 @@ class AuditReader:
             except RecordError as error:
                 log.info("the audit is without %s: %s", entry.key, error)
 
-    def _freezes(self, models: Iterable[str | None], asked: Asked) -> list[PersonAct]:
+    def _freezes(self, models: Iterable[str | None], asked: AuditQuery) -> list[PersonAct]:
         """Return who froze and who lifted, of freezes that had not ended when the time asked for begins."""
 
         def read(model: str | None) -> Acts:
@@ -141,7 +142,7 @@ class AuditReader:
                 act for entry in freezes for act in self._freeze(entry, lifted_key(entry.key) in keys)
             )
 
-        return [act for acts in each(read, models, _READERS) for act in acts]
+        return [act for acts in map_concurrently(read, models, _READERS) for act in acts]
 
     def _freeze(self, entry: StoredObject, is_lifted: bool) -> Acts:
         known = (entry.key, f"{entry.etag} {is_lifted}")
@@ -155,7 +156,7 @@ class AuditReader:
         lifted = None if lifting is None else parse_lifted(lifting, lifted_key(key))
         yield from acts_of_freeze(parse_freeze(content, key), lifted, lifted_key(key))
 
-    def _below_operations(self, asked: Asked) -> list[PersonAct]:
+    def _below_operations(self, asked: AuditQuery) -> list[PersonAct]:
         audit = f"{_AUDIT_PREFIX}{asked.model}/" if asked.model else _AUDIT_PREFIX
         findings = findings_prefix(asked.model) if asked.model else "operations/findings/"
         # A document is written when, or after, what it tells was done.
@@ -169,7 +170,7 @@ class AuditReader:
         def read(entry: StoredObject) -> Acts:
             return self._keep((entry.key, entry.etag), lambda: tuple(self._of_document(entry.key)))
 
-        return [act for acts in each(read, wanted, _READERS) for act in acts]
+        return [act for acts in map_concurrently(read, wanted, _READERS) for act in acts]
 
     def _of_document(self, key: str) -> Iterator[PersonAct]:
         content = self._store.read(key, most_bytes=Finding.limit_bytes)
@@ -202,7 +203,7 @@ class AuditReader:
         return acts
 
 
-def _changed_since(models: Mapping[str, ModelDocument | Unreadable], asked: Asked) -> list[VersionLine]:
+def _changed_since(models: Mapping[str, ModelDocument | Unreadable], asked: AuditQuery) -> list[VersionLine]:
     """Return the versions whose records changed since the time asked for began, those that changed last first."""
     lines = [
         line
@@ -214,18 +215,20 @@ def _changed_since(models: Mapping[str, ModelDocument | Unreadable], asked: Aske
     return sorted(lines, key=lambda line: (line.last_at, line.model, line.version), reverse=True)
 
 
-def _unread(models: Mapping[str, ModelDocument | Unreadable], asked: Asked) -> list[str]:
+def _unread(models: Mapping[str, ModelDocument | Unreadable], asked: AuditQuery) -> list[str]:
     return [
         name for name, found in models.items() if isinstance(found, Unreadable) and asked.model in ("", name)
     ]
 
 
 def _left_out(more: int, late: int, unread: list[str]) -> str:
-    told = []
+    sentences = []
     if more > 0:
-        told.append(f"{more} more versions changed in this time: ask for a shorter time, or for one model.")
+        sentences.append(
+            f"{counted(more, 'more version')} changed in this period: choose a shorter period, or one model."
+        )
     if late:
-        told.append(f"{late} records could not be read in time: load the page again.")
+        sentences.append(f"{counted(late, 'record')} could not be read in time: reload the page.")
     if unread:
-        told.append(f"What was done to {', '.join(unread[:10])} cannot be told now.")
-    return " ".join(told)
+        sentences.append(f"What was done to {', '.join(unread[:10])} is currently unknown.")
+    return " ".join(sentences)

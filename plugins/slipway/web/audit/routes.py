@@ -15,7 +15,7 @@ from slipway.read_model.answers import Known
 from slipway.read_model.catalogue import Shown
 from slipway.web.access import may_read_audit
 from slipway.web.audit.export import to_csv, to_json_lines
-from slipway.web.audit.reader import Asked, Audit, AuditReader
+from slipway.web.audit.reader import Audit, AuditQuery, AuditReader
 from slipway.web.rendering import render
 from slipway.web.sources import Read, Sources
 from slipway_core.identifiers import validate_model_name
@@ -32,16 +32,16 @@ def asked_of(
     person: Annotated[str, Query(max_length=250)] = "",
     begins: Annotated[str, Query(alias="from", max_length=40)] = "",
     ends: Annotated[str, Query(alias="to", max_length=40)] = "",
-) -> Asked:
+) -> AuditQuery:
     """Return what an address asks for: days or moments, ISO 8601; without a beginning, the last 30 days."""
     now = datetime.now(UTC)
     last = _moment(ends, time.max) if ends else now
     first = _moment(begins, time.min) if begins else last - timedelta(days=DEFAULT_DAYS)
     name = validate_model_name(model.strip()) if model.strip() else ""
-    return Asked(first, last, name, " ".join(person.split()))
+    return AuditQuery(first, last, name, " ".join(person.split()))
 
 
-Wanted = Annotated[Asked, Depends(asked_of)]
+Wanted = Annotated[AuditQuery, Depends(asked_of)]
 
 
 @router.get("/audit")
@@ -90,7 +90,7 @@ def audit_of_programs(sources: Read, asked: Wanted) -> dict[str, Any]:
     }
 
 
-def _read(sources: Sources, asked: Asked) -> tuple[Known[Shown], Audit]:
+def _read(sources: Sources, asked: AuditQuery) -> tuple[Known[Shown], Audit]:
     known = sources.read_model.known_models()
     return known, _reader(sources.store).read(known.value.models, asked)
 
@@ -112,4 +112,4 @@ def _moment(text: str, of_a_day: time) -> datetime:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise HTTPException(422, "A time is written as 2026-05-04, or as 2026-05-04T10:30:00Z.") from None
+        raise HTTPException(422, "Write a time as 2026-05-04 or as 2026-05-04T10:30:00Z.") from None

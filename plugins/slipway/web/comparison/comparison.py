@@ -145,7 +145,7 @@ def _of_manifest(manifest: Manifest | None) -> dict[str, str]:
         "size of the files": wording.size(sum(entry.size_bytes for entry in manifest.files.values())),
         "files": wording.amount(len(manifest.files)),
         "dataset version": source.dataset_version or "",
-        "accuracy, as training tells it": "" if source.accuracy is None else number(source.accuracy, 6),
+        "accuracy reported by training": "" if source.accuracy is None else number(source.accuracy, 6),
         "trained at": "" if source.trained_at is None else wording.utc(source.trained_at),
         "framework": source.framework or "",
         "checkpoint": "" if source.hub is None else f"{source.hub.name} at {source.hub.revision}",
@@ -154,8 +154,8 @@ def _of_manifest(manifest: Manifest | None) -> dict[str, str]:
         "engines": ", ".join(one.gpu for one in manifest.engines),
     }
     facts |= {f"tool {name}": text[:_TEXT_SHOWN] for name, text in sorted(manifest.tools.items())}
-    told = islice(sorted(source.metadata.items()), _METADATA_SHOWN)
-    return facts | {f"training's {name}": str(value)[:_TEXT_SHOWN] for name, value in told}
+    metadata = islice(sorted(source.metadata.items()), _METADATA_SHOWN)
+    return facts | {f"training's {name}": str(value)[:_TEXT_SHOWN] for name, value in metadata}
 
 
 def _text_lines(before: str, after: str) -> Iterator[TextLine]:

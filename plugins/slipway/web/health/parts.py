@@ -47,8 +47,8 @@ def staging_part() -> Mapping[str, Answer]:
         hook = TritonHook(name, timeout_s=_STAGING_LIMIT_S)
         is_ready = hook.is_ready()
     except AirflowNotFoundException:
-        return {STAGING: Answer(None, f"is not known: there is no connection {name!r}")}
-    return {STAGING: Answer(datetime.now(UTC), "" if is_ready else "answers that it is not ready")}
+        return {STAGING: Answer(None, f"is unknown: there is no connection {name!r}")}
+    return {STAGING: Answer(datetime.now(UTC), "" if is_ready else "reports that it is not ready")}
 
 
 def _store() -> StoreHealth | None:

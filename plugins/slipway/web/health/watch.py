@@ -40,11 +40,11 @@ class Answer:
 class Part:
     """A part in the header.
 
-    :param told: a sentence where something is wrong with it; "" where nothing is.
+    :param sentence: a sentence where something is wrong with it; "" where nothing is.
     """
 
     name: str
-    told: str = ""
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Health:
     @property
     def wrong(self) -> tuple[Part, ...]:
         """The parts with which something is wrong."""
-        return tuple(one for one in self.parts if one.told)
+        return tuple(one for one in self.parts if one.sentence)
 
 
-class _Asked:
+class _Question:
     """One question, of which at most one is under way; a hung one counts as not answered after the limit."""
 
     def __init__(self, ask: Callable[[], Mapping[str, Answer]], names: tuple[str, ...]) -> None:
@@ -113,7 +113,7 @@ class HealthWatch:
         asked: Mapping[tuple[str, ...], Callable[[], Mapping[str, Answer]]],
         store: Callable[[], StoreHealth | None] = lambda: None,
     ) -> None:
-        self._asked = [_Asked(ask, names) for names, ask in asked.items()]
+        self._asked = [_Question(ask, names) for names, ask in asked.items()]
         self._store = store
 
     def look(self) -> Health:

@@ -23,7 +23,7 @@ class Part:
     ends_h: float
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The part as people write it: `09:00 to 16:00`."""
         return f"{_clock(self.begins_h)} to {_clock(self.ends_h)}"
 
@@ -36,11 +36,11 @@ class DayCell:
     frozen: tuple[Part, ...]
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """What the picture shows, in words."""
-        is_open = ", ".join(part.told for part in self.opened) or "not at all"
-        frozen = ", ".join(part.told for part in self.frozen)
-        return f"open {is_open}" + (f"; frozen {frozen}" if frozen else "")
+        opened = ", ".join(part.label for part in self.opened)
+        frozen = ", ".join(part.label for part in self.frozen)
+        return (f"open {opened}" if opened else "closed") + (f"; frozen {frozen}" if frozen else "")
 
 
 @dataclass(frozen=True)

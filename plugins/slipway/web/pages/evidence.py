@@ -122,10 +122,10 @@ def folders_of(prefix: str, entries: list[StoredObject]) -> list[Folder]:
 
 def _served(store: ModelStoreHook, prefix: str, name: str) -> Response:
     if not _is_name(name):
-        raise HTTPException(404, "There is no evidence of this name.")
+        raise HTTPException(404, "There is no evidence with this name.")
     body = store.read(f"{prefix}{name}", most_bytes=LIMIT_BYTES)
     if body is None:
-        raise HTTPException(404, "There is no evidence of this name.")
+        raise HTTPException(404, "There is no evidence with this name.")
     content_type = _TYPES.get(_suffix(name), _OTHER_TYPE)
     headers = {"Content-Security-Policy": SANDBOX_POLICY}
     if content_type == _OTHER_TYPE:

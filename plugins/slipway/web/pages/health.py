@@ -27,4 +27,4 @@ def health(request: Request) -> HTMLResponse:
 def health_json() -> dict[str, Any]:
     """Return which parts answer: of each the sentence that says what is wrong, "" for nothing."""
     found = health_now()
-    return {"parts": {one.name: one.told for one in found.parts}, "is_known": found.is_known}
+    return {"parts": {one.name: one.sentence for one in found.parts}, "is_known": found.is_known}

@@ -22,7 +22,7 @@ SHOWS: Mapping[Show, str] = {
     "all": "All",
     "needs_you": "Needs you",
     "in_flight": "In flight",
-    "went_badly": "Last one did not go live",
+    "went_badly": "Last release failed",
     "findings": "Findings",
     "frozen": "Frozen",
 }
@@ -33,10 +33,10 @@ _BAD = ("rolled_back", "refused", "failed")
 
 @dataclass(frozen=True)
 class Need:
-    """What waits for a person: `kind` is `approval`, `pause` or `hold`, `told` the reason in words."""
+    """What waits for a person: `kind` is `approval`, `pause` or `hold`, `reason` the reason in words."""
 
     kind: Literal["approval", "pause", "hold"]
-    told: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Ended:
         return 10 if self.outcome == "promoted" else 4
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """What it says in words."""
         return f"v{self.version} {self.outcome.replace('_', ' ')}"
 

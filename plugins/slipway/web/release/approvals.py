@@ -135,7 +135,7 @@ def _button(
     refused = Refused(why_not, f"slipway approve {one.model}".strip()) if why_not and is_yes else None
     told = act.told
     if not is_yes and asked.dag_id == REPOSITORY_GC:
-        told = "Refuses the plan, under your name: nothing is deleted."
+        told = "Declines the plan under your name. Nothing is deleted."
     return Button(
         act,
         f"act-{act.name}-{number}",

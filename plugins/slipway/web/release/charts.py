@@ -49,11 +49,11 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart; `told` is what it says, in words, for who does not see it."""
+    """A chart; `description` is what it says, in words, for who does not see it."""
 
     name: str
     title: str
-    told: str
+    description: str
     curves: tuple[Curve, ...]
     bands: tuple[Curve, ...] = ()
     levels: tuple[Mark, ...] = ()
@@ -151,14 +151,14 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
     frame = _Frame(moments, moments[0], moments[-1], _LEAST_EVIDENCE, high, is_log=True, width=WIDE)
     levels = [(newest.threshold, "worse: roll back", "worse")]
     if newest.no_worse_threshold != newest.threshold:
-        levels.append((newest.no_worse_threshold, "no worse: pass", "no-worse"))
+        levels.append((newest.no_worse_threshold, "as good: pass", "no-worse"))
     else:
         levels = [(newest.threshold, "decides", "both")]
     return Chart(
         "evidence",
         "Evidence of the judge",
         f"Evidence that the candidate is worse: {number(newest.total_evidence)} of {number(newest.threshold)}; "
-        f"that it is no worse: {number(newest.no_worse)} of {number(newest.no_worse_threshold)}.",
+        f"that it is as good: {number(newest.no_worse)} of {number(newest.no_worse_threshold)}.",
         (frame.curve("worse", "worse", worse), frame.curve("no-worse", "no worse", no_worse)),
         levels=tuple(
             Mark(frame.y(at), f"{words} at {number(at)}", kind) for at, words, kind in levels if at > 0
@@ -186,9 +186,7 @@ def _errors(windows: Sequence[LiveWindow]) -> Chart:
         "errors",
         "Errors, % of requests",
         f"Errors most recently: {_word(last['candidate'], '%')} candidate, {_word(last['stable'], '%')} stable."
-        + (
-            f" Windows are taken together until a point holds {LEAST_REQUESTS} requests." if is_pooled else ""
-        ),
+        + (f" Windows are combined until a point holds {LEAST_REQUESTS} requests." if is_pooled else ""),
         tuple(
             frame.curve(name, name, [None if share is None else share.percent for share in each])
             for name, each in shares.items()

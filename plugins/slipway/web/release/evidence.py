@@ -10,7 +10,7 @@ from slipway_core.reports.data_docs.page import INDEX
 
 _PAGES = {
     "canary.html": "The canary, window by window",
-    "smoke_test.html": "Smoke test on a server of its own",
+    "smoke_test.html": "Smoke test on a separate server",
     "validation.html": "Validation on the golden set",
     INDEX: "Data Docs of great-expectations",
     "benchmark.html": "Benchmark",

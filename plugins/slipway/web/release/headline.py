@@ -8,17 +8,18 @@ from typing import Literal
 from slipway_core.read_model.documents import OpenRelease, VersionLine
 from slipway_core.read_model.live import LiveDocument
 from slipway_core.record.stage_names import ASKED_BEFORE, stage_name
+from slipway_core.written_numbers import counted
 
 Kind = Literal["busy", "warn", "bad", "good", ""]
 
 _VERDICTS = {
     "pass": "The judge sees no harm so far",
     "fail": "The judge sees harm",
-    "inconclusive": "The judge cannot tell yet",
+    "inconclusive": "Not enough data yet",
 }
 _BY = {
     "judge": "by the judge",
-    "guard": "by the guard, since nobody renewed the lease",
+    "guard": "by the guard, because nobody renewed the lease",
     "task failure": "because a task failed",
     "cancellation": "because the release was stopped",
     "a person": "by a person",
@@ -30,13 +31,13 @@ class Headline:
     """What the top of the page says.
 
     :param word: the state, in a word or two.
-    :param told: one sentence.
+    :param sentence: one sentence.
     :param reason: more, from the record; "" where there is nothing.
     """
 
     kind: Kind
     word: str
-    told: str
+    sentence: str
     reason: str = ""
 
 
@@ -54,23 +55,23 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
     name = f"Version {now.version}"
     # The watch takes users off before it tells the record.
     if now.rolling_back or (live is not None and live.decision == "roll_back"):
-        told = f"Users are being taken off version {now.version}."
-        return Headline("bad", "going back", told, line.reason or _why(live))
+        sentence = f"Users are being moved off version {now.version}."
+        return Headline("bad", "going back", sentence, line.reason or _why(live))
     if now.is_rollback:
         to = "an earlier version" if now.stable_version is None else f"version {now.stable_version}"
         if now.waits_for_approval:
             return Headline(
-                "warn", "needs a person", f"The way back to {to} waits for another person's approval."
+                "warn", "needs a person", f"The rollback to {to} needs another person's approval."
             )
         return Headline(
-            "busy", "rollback", f"All users are being led back from version {now.version} to {to}."
+            "busy", "rollback", f"All users are being moved back from version {now.version} to {to}."
         )
     if now.waits_for_approval:
         before = "its first users" if now.waits_for_approval == "canary" else "all users"
-        return Headline("warn", "needs a person", f"{name} waits for an approval before it gets {before}.")
+        return Headline("warn", "needs a person", f"{name} needs approval before it gets {before}.")
     paused = live.paused if live is not None else now.paused
     if paused:
-        return Headline("warn", "paused", f"{name} stays at {share or 0} %: a person has paused it.", paused)
+        return Headline("warn", "paused", f"{name} stays at {share or 0} %: paused by a person.", paused)
     if now.held:
         return Headline("warn", "held", f"{name} has {users} and is not raised further.", now.held)
     if live is not None and live.waiting:
@@ -80,13 +81,15 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
     if share:
         return Headline("busy", "canary", f"{name} has {users}. {_judged(now, live)}.", _why(live))
     if not now.stage:
-        return Headline("busy", "under way", f"The release of version {now.version} begins. It has no users.")
-    return Headline("busy", "under way", f"{name} is at the stage {stage_name(now.stage)}. It has no users.")
+        return Headline(
+            "busy", "under way", f"The release of version {now.version} is starting. It has no users."
+        )
+    return Headline("busy", "under way", f"Current stage: {stage_name(now.stage)}. {name} has no users.")
 
 
 def _judged(now: OpenRelease, live: LiveDocument | None) -> str:
     verdict = live.verdict if live is not None and live.verdict else now.verdict
-    return _VERDICTS.get(verdict, "The judge has seen no window yet")
+    return _VERDICTS.get(verdict, "The judge has no data yet")
 
 
 def _why(live: LiveDocument | None) -> str:
@@ -100,8 +103,8 @@ def _ended(line: VersionLine) -> Headline:
             "bad", "cannot be read", f"The record of version {line.version} cannot be read.", line.unreadable
         )
     if line.rejected_only:
-        told = "" if line.rejection is None else line.rejection.told
-        return Headline("warn", "rejected", f"{name} was rejected before any release of it.", told)
+        reason = "" if line.rejection is None else line.rejection.told
+        return Headline("warn", "rejected", f"{name} was rejected before it was released.", reason)
     if line.outcome == "promoted":
         approved = ", ".join(dict.fromkeys(one.by for one in line.approvals))
         by = f"; approved by {approved}" if approved else ""
@@ -115,7 +118,7 @@ def _ended(line: VersionLine) -> Headline:
             "warn", "declined", f"{name} was declined before the {before}. {_met(line)}", line.reason
         )
     if line.outcome == "refused":
-        gate = f" by the stage {stage_name(line.refused_by)}" if line.refused_by else ""
+        gate = f" by {stage_name(line.refused_by)}" if line.refused_by else ""
         return Headline("warn", "refused", f"{name} was refused{gate}. {_met(line)}", line.reason)
     if line.outcome == "cancelled":
         return Headline(
@@ -130,7 +133,7 @@ def _ended(line: VersionLine) -> Headline:
 
 def _met(line: VersionLine) -> str:
     return (
-        "No user met it."
+        "It has had no users."
         if not line.candidate_requests
-        else f"It answered {line.candidate_requests:,} requests."
+        else f"It answered {counted(line.candidate_requests, 'request')}."
     )

@@ -52,7 +52,7 @@ class OpenQuestion:
     def refusal(self, person: str) -> str:
         """Return why this person may not agree, "" where nothing speaks against it; a person may always decline."""
         if self.by_other and is_same_person(person, self.started_by):
-            return "You have started this run: another person must agree. You may decline it."
+            return "You started this run, so another person must approve it. You can decline it."
         if self.old:
             return f"How the release stands is not known now: {self.old.rstrip('.')}. You may decline it."
         return ""

@@ -53,10 +53,10 @@ def _each_reason_once(log: Sequence[LogLine]) -> list[LogLine]:
     for line in log:
         if lines and lines[-1].release_id != line.release_id:
             given = []
-        told = line.told.rstrip(".")
-        before = next((before for reason in given if (before := _before(told, reason))), None)
+        text = line.told.rstrip(".")
+        before = next((before for reason in given if (before := _before(text, reason))), None)
         if before is None:
-            _, colon, reason = told.partition(": ")
+            _, colon, reason = text.partition(": ")
             if colon:
                 given.append(reason)
             lines.append(line)
@@ -65,10 +65,10 @@ def _each_reason_once(log: Sequence[LogLine]) -> list[LogLine]:
     return lines
 
 
-def _before(told: str, reason: str) -> str:
+def _before(text: str, reason: str) -> str:
     """Return what stands before `reason` at the end of a sentence, which may have been cut; "" for another end."""
-    if told.endswith(f": {reason}"):
-        return told[: -len(reason) - 2]
-    before, _, rest = told.partition(f": {reason[:_RECOGNISED]}")
-    is_cut = told.endswith("…") and len(reason) > _RECOGNISED
+    if text.endswith(f": {reason}"):
+        return text[: -len(reason) - 2]
+    before, _, rest = text.partition(f": {reason[:_RECOGNISED]}")
+    is_cut = text.endswith("…") and len(reason) > _RECOGNISED
     return before if is_cut and reason.startswith(f"{reason[:_RECOGNISED]}{rest[:-1]}") else ""

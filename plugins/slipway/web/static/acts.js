@@ -34,8 +34,8 @@ function openDialog(dialog) {
 
 // Put what has landed in the place of the field for a number, and say what is live and what is under way.
 async function offerLanded(place) {
-  const told = place.querySelector("[data-landed-told]");
-  told.textContent = "Looking at what has landed…";
+  const message = place.querySelector("[data-landed-message]");
+  message.textContent = "Looking for uploads…";
   try {
     const answer = await fetch(place.dataset.landed, { headers: POLL });
     if (!answer.ok) throw new Error(`answered ${answer.status}`);
@@ -43,15 +43,15 @@ async function offerLanded(place) {
     const unusable = found.unusable.filter((one) => one.blocks).map((one) => one.version);
     const ready = found.versions.filter((one) => one.is_complete !== false && !unusable.includes(one.version));
     if (ready.length > 0) offer(place, ready);
-    told.textContent = [
+    message.textContent = [
       found.live_version === null ? "Nothing is live." : `Version ${found.live_version} is live.`,
-      found.under_way === null ? "" : `Version ${found.under_way} is under way: this release waits for its end.`,
-      ready.length === 0 ? "Nothing has landed below incoming/." : "",
+      found.under_way === null ? "" : `Version ${found.under_way} is under way; this release waits until it ends.`,
+      ready.length === 0 ? "There are no uploads below incoming/." : "",
       ...found.unusable.map((one) => `${one.version === null ? one.place : `Version ${one.version}`} landed, ${one.blocks ? "unusable" : "not started"}: ${one.told}.`),
-      found.is_whole ? "" : "More has landed than is listed here.",
+      found.is_whole ? "" : "There are more uploads than are listed here.",
     ].filter(Boolean).join(" ");
   } catch {
-    told.textContent = "What has landed could not be read: type the number.";
+    message.textContent = "The uploads could not be read. Type the version.";
   }
 }
 
@@ -98,14 +98,14 @@ async function send(form) {
       headers: POLL,
     });
     if (answer.status === 401) return window.location.reload();
-    const told = await answer.json();
-    if (!answer.ok) throw new Error([told.detail, told.remedy].filter(Boolean).join(" "));
+    const reply = await answer.json();
+    if (!answer.ok) throw new Error([reply.detail, reply.remedy].filter(Boolean).join(" "));
     const dialog = form.closest("dialog");
     if (dialog !== null) dialog.close();
-    follow(told);
+    follow(reply);
     document.dispatchEvent(new CustomEvent("slipway:acted"));
   } catch (error) {
-    wrong.textContent = error instanceof TypeError ? "The server does not answer. Nothing is known to have been done; try again." : error.message;
+    wrong.textContent = error instanceof TypeError ? "The server is not answering, so it is unknown whether this was done. Try again." : error.message;
     wrong.hidden = false;
   } finally {
     button.disabled = false;
@@ -123,7 +123,7 @@ async function follow(done) {
       const outcome = await answer.json();
       if (!outcome.is_over) continue;
       const isGood = outcome.state === "success";
-      tell(outcome.told || (isGood ? `Done: ${outcome.run_id}` : `Ended without success: ${outcome.run_id}`), done.page, isGood ? "good" : "bad");
+      tell(outcome.told || (isGood ? `Done: ${outcome.run_id}` : `Failed: ${outcome.run_id}`), done.page, isGood ? "good" : "bad");
       document.dispatchEvent(new CustomEvent("slipway:acted"));
       return;
     } catch {
@@ -133,11 +133,11 @@ async function follow(done) {
 }
 
 function tell(text, page, kind) {
-  const place = document.getElementById("told");
+  const place = document.getElementById("message");
   const link = document.createElement("a");
   link.href = page;
   link.textContent = "Its run";
   place.replaceChildren(document.createTextNode(`${text} `), link);
-  place.className = `note told ${kind}`;
+  place.className = `note message ${kind}`;
   place.hidden = false;
 }

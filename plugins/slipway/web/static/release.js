@@ -63,14 +63,14 @@ function putPart(part, last) {
     return part;
   }
   if (here.querySelector("dialog[open]") !== null || here.querySelector(":popover-open") !== null) return here;
-  const told = document.getElementById("verdict").textContent;
+  const before = document.getElementById("verdict").textContent;
   const open = [...here.querySelectorAll("details[open][id]")].map((one) => one.id);
   const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
   here.replaceWith(part);
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   const now = document.getElementById("verdict").textContent;
-  if (now !== told) voice.textContent = now;
+  if (now !== before) voice.textContent = now;
   return part;
 }
 

@@ -110,7 +110,7 @@ function setStale(isStale) {
   const note = document.getElementById("unanswered");
   if (isStale) {
     const since = new Date(answeredAt).toISOString().slice(11, 19);
-    note.textContent = `The server has not answered since ${since} UTC. What is shown here is as old as that. This page tries again by itself. Releases go on, and are taken back, without it.`;
+    note.textContent = `The server has not answered since ${since} UTC, and this page shows data from then. It retries automatically. Releases and rollbacks continue without it.`;
   } else {
     answeredAt = Date.now();
   }

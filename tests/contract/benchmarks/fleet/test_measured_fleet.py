@@ -99,7 +99,7 @@ def test_a_stalled_server_does_not_answer_until_it_goes_on(servers: list[FleetSe
     server.stall()
     assert server.process is not None
     assert not server.process.is_ready(timeout_s=0.5)
-    server.go_on()
+    server.resume()
     assert server.loaded() == {MODEL: [1]}
 
 

@@ -126,7 +126,7 @@ def test_who_may_read_sees(call: Call, arguments: tuple[str, ...], role: str) ->
     """A viewer and an operator alike."""
     called = call(role, *arguments)
     # On a busy machine what is shown may be some seconds old, which is said.
-    notes = [one for one in called.err.splitlines() if not one.startswith("Note: this is how it was ")]
+    notes = [one for one in called.err.splitlines() if not one.startswith("Note: data is ")]
     assert (called.code, notes) == (ExitCode.FINE, []), called.err + called.out
     assert called.out
 

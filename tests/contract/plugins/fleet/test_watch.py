@@ -154,7 +154,7 @@ def test_server_that_was_lost_after_the_commit_is_watched(
                 watch.execute(context("failed"))
         finally:
             fleet.signal("s1", signal.SIGCONT)
-    with pytest.raises(ServerUnavailableError, match=r"s1 has .*table_v1 loaded besides"):
+    with pytest.raises(ServerUnavailableError, match=r"s1 has .*table_v1 loaded as well"):
         watch.execute(context("failed", "watch-2"))
     assert left_open(store).run is not None
     for name in ("table_next", "table_v1"):

@@ -135,7 +135,7 @@ def test_a_live_version_of_unknown_tensors_ends_the_stage_as_inconclusive(
     prepared = run(PrepareStagingOperator, release_run)
     run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
     with pytest.raises(
-        AirflowFailException, match=r"version 1, which is live, can go on cannot be told.*Put back"
+        AirflowFailException, match=r"version 1, which is live, can continue is unknown.*Put back"
     ):
         run(ValidateModelOperator, release_run, staging=json.dumps(prepared))
     stages = {stage.name: stage.outcome for stage in state_of(store, release_run).stages}

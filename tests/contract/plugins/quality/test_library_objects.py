@@ -17,7 +17,7 @@ import pytest
 from slipway.quality.checkpoints import SuiteRun, object_name, run_suite
 from slipway.quality.data_docs import data_docs
 from slipway_core.spec.suites import expectations as taken
-from slipway_core.spec.suites.beside import parse_suite
+from slipway_core.spec.suites.named_files import parse_suite
 
 pytestmark = pytest.mark.timeout(300)
 

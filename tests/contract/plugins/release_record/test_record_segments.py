@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record import record_reader
 from slipway.release_record.record import ReleaseRecord
@@ -47,7 +47,7 @@ def filled(store: ModelStoreHook, last: int, first: int = 1) -> list[Event]:
     """Write events as they were before there were segments."""
     assert store.client  # one client for all threads
     events = [event(seq) for seq in range(first, last + 1)]
-    each(lambda one: store.write(one.key, one.to_bytes()), events, 8)
+    map_concurrently(lambda one: store.write(one.key, one.to_bytes()), events, 8)
     return events
 
 

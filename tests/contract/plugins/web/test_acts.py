@@ -253,7 +253,7 @@ def test_without_a_script_the_answer_is_a_page(airflow: AirflowSite, operator: h
     )
     assert answer.status_code == 200
     assert "a look at the logs" in answer.text
-    assert "Asked for by operator" in answer.text
+    assert "Requested by operator" in answer.text
     refused = operator.post(
         "/acts/rollback", data={"model": "digits", "token": form_token(airflow, "operator")}
     )

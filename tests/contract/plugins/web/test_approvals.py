@@ -74,8 +74,8 @@ def test_what_waits_is_told_with_who_started_it(airflow: AirflowSite) -> None:
     one = found[RUN]
     assert (one["model"], one["version"], one["started_by"], one["refusal"]) == (MODEL, 41, "operator", "")
     own = _questions(airflow, "operator")
-    assert "another person must agree" in own[RUN]["refusal"]
-    assert "another person must agree" in own["gc-1"]["refusal"]
+    assert "another person must approve" in own[RUN]["refusal"]
+    assert "another person must approve" in own["gc-1"]["refusal"]
 
 
 def test_the_page_has_the_evidence_inside(airflow: AirflowSite) -> None:
@@ -96,7 +96,7 @@ def test_who_started_it_sees_why_not(airflow: AirflowSite) -> None:
     """The button to approve is off with the reason; to decline is open."""
     with browser_client(airflow, "operator") as client:
         page = client.get("/approvals").text
-    assert "You have started this run: another person must agree." in page
+    assert "You started this run, so another person must approve it." in page
     assert 'id="act-approve-0-dialog"' not in page
     assert 'id="act-decline-0-dialog"' in page
 

@@ -10,14 +10,14 @@ import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.writer import ViewWriter
 from slipway.web.audit import reader as limits
-from slipway.web.audit.reader import Asked, AuditReader
+from slipway.web.audit.reader import AuditQuery, AuditReader
 from slipway_core.errors import StoreUnavailableError
 from slipway_core.operations.freezes import freeze, lifted, parse_freeze
 from slipway_core.read_model.documents import ModelDocument, Unreadable
 from tests.support.web.attempts import Attempt
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-ALL = Asked(NOW - timedelta(days=30), NOW + timedelta(minutes=1))
+ALL = AuditQuery(NOW - timedelta(days=30), NOW + timedelta(minutes=1))
 
 
 def released(store: ModelStoreHook, *models: str) -> dict[str, ModelDocument | Unreadable]:
@@ -37,7 +37,7 @@ def released(store: ModelStoreHook, *models: str) -> dict[str, ModelDocument | U
 
 
 def told(
-    store: ModelStoreHook, models: Mapping[str, ModelDocument | Unreadable], asked: Asked = ALL
+    store: ModelStoreHook, models: Mapping[str, ModelDocument | Unreadable], asked: AuditQuery = ALL
 ) -> list[str]:
     return [f"{act.by} {act.act} {act.model}" for act in AuditReader(store).read(models, asked).acts]
 
@@ -61,9 +61,9 @@ def test_every_attempt_of_a_record_counts_the_earlier_ones_too(store: ModelStore
 def test_what_lies_before_the_time_that_is_asked_for_is_left_out(store: ModelStoreHook) -> None:
     """And of one model, or one person, the rest."""
     models = released(store, "digits", "churn")
-    newest = Asked(NOW - timedelta(days=1, minutes=5), NOW)
+    newest = AuditQuery(NOW - timedelta(days=1, minutes=5), NOW)
     assert {line.split()[-1] for line in told(store, models, newest)} == {"digits"}
-    of_jonas = Asked(ALL.begins, ALL.ends, "churn", "jonas")
+    of_jonas = AuditQuery(ALL.begins, ALL.ends, "churn", "jonas")
     assert told(store, models, of_jonas) == ["jonas approved before the canary churn"]
 
 
@@ -98,7 +98,7 @@ def test_more_than_the_limit_is_said(store: ModelStoreHook, monkeypatch: pytest.
     monkeypatch.setattr(limits, "RECORDS_LIMIT", 1)
     audit = AuditReader(store).read({**models, "lost": Unreadable("lost", "a gap")}, ALL)
     assert {act.model for act in audit.acts} == {"digits"}
-    assert "1 more versions changed" in audit.left_out
+    assert "1 more version changed" in audit.left_out
     assert "lost" in audit.left_out
     monkeypatch.setattr(limits, "TIME_LIMIT_S", -1.0)
     late = AuditReader(store).read(models, ALL)

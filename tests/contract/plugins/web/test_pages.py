@@ -162,7 +162,7 @@ def test_a_release_says_what_changed_since_the_stable_version(viewer: httpx.Clie
 def test_a_model_has_its_delivery_figures(viewer: httpx.Client) -> None:
     """Of two releases that users met one was rolled back."""
     page = viewer.get("/models/churn").text
-    assert re.search(r"Failure rate</dt>.*?50 %.*?of 2 releases that users met", page, re.DOTALL)
+    assert re.search(r"Failure rate</dt>.*?50 %.*?of 2 releases that had users", page, re.DOTALL)
 
 
 def test_evidence_is_served_in_a_sandbox(viewer: httpx.Client) -> None:
@@ -256,7 +256,7 @@ def test_a_run_leads_to_its_release(viewer: httpx.Client) -> None:
     """The tab of a run in Airflow shows this address."""
     answer = viewer.get("/runs/model_release/digits-5")
     assert answer.headers["location"].endswith("/slipway/models/digits/versions/5")
-    assert "This run is no release" in viewer.get("/runs/notification_delivery/scheduled__2026").text
+    assert "This run is not a release" in viewer.get("/runs/notification_delivery/scheduled__2026").text
 
 
 def test_airflow_is_told_of_the_pages(filled_site: AirflowSite) -> None:

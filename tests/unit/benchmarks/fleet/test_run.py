@@ -29,7 +29,7 @@ def test_a_fault_happens_when_its_step_has_begun_and_is_mended_later() -> None:
     lab = FakeLab([(FORWARD, said("committed"))])
     run = run_of(lab, "server_stalled", "commit")
     seen = run.run()
-    assert lab.servers[1].done == ["stall", "go_on"]
+    assert lab.servers[1].done == ["stall", "resume"]
     order = told(run)
     assert order.index("prepare") < order.index("commit") < order.index("FAULT") < order.index("mended")
     assert (seen.happened, seen.outcomes, seen.settled) == (True, ["committed"], 2)
@@ -82,7 +82,7 @@ def test_a_stalled_server_that_crashes_when_it_goes_on_is_started_again() -> Non
     """Without a release it would have crashed too."""
     lab = FakeLab([(FORWARD, said("committed")), ([("commit", all_to(2))], said("committed"))])
     server = lab.servers[1]
-    server.go_on = server.kill  # type: ignore[method-assign]
+    server.resume = server.kill  # type: ignore[method-assign]
     run = run_of(lab, "server_stalled", "drain")
     seen = run.run()
     assert (seen.crashed, seen.died, server.done) == (True, {}, ["stall", "kill", "start"])

@@ -27,7 +27,7 @@ def test_time_in_which_nobody_asks_the_candidate_is_no_bake_time(idle: Window) -
         verdict = judged.observe(BUSY if number < 2 else idle)
     assert verdict.status == "inconclusive"
     if idle is IDLE:
-        assert "580 s of the bake are left (nobody has asked the candidate for 580 s)" in verdict.reason
+        assert "580 s of the bake are left (the candidate has had no requests for 580 s)" in verdict.reason
     assert verdict.statistics.step.baked_s == 20.0
     assert decide(verdict, 600.0, STEP, PLAN) == "continue"
 

@@ -73,7 +73,7 @@ def test_input_that_may_be_left_out_may_be_left_out_of_a_request_to_the_alias() 
 
 def test_model_without_outputs_is_refused() -> None:
     """An ensemble passes tensors by name; one that has none is refused before anything is done."""
-    with pytest.raises(ModelInvalidError, match="no alias can lead"):
+    with pytest.raises(ModelInvalidError, match="no alias can point"):
         alias_config(single(output=[]), "digits", 7, DIGEST)
 
 

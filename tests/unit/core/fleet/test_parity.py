@@ -53,8 +53,8 @@ def test_servers_that_are_alike_and_not_the_fleet_s_differ_from_it() -> None:
     reports = [report("a", manifest_sha256=""), report("b", manifest_sha256="")]
     parity = parity_of("edge", "digits", 7, reports, manifest_sha256="m" * 64)
     assert parity.differences == (
-        "a was told to serve the manifest none, the fleet's is mmmmmmmmmmmm",
-        "b was told to serve the manifest none, the fleet's is mmmmmmmmmmmm",
+        "a was given the manifest none, the fleet's is mmmmmmmmmmmm",
+        "b was given the manifest none, the fleet's is mmmmmmmmmmmm",
     )
     assert parity_of("edge", "digits", 7, [report("a")], manifest_sha256="m" * 64).agree
 
@@ -63,4 +63,4 @@ def test_what_is_loaded_without_need_is_named_and_is_no_difference() -> None:
     """Servers that serve the same agree, also where one still has the version before loaded."""
     parity = parity_of("edge", "digits", 7, [report("a"), report("b", leftovers=("digits_v6",))])
     assert parity.agree
-    assert parity.leftovers == ("b has digits_v6 loaded besides",)
+    assert parity.leftovers == ("b has digits_v6 loaded as well",)

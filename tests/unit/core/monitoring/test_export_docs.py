@@ -29,14 +29,14 @@ def words(names: tuple[str, ...]) -> str:
 def test_the_page_lists_every_metric_of_prometheus() -> None:
     """Name, kind, labels, when there is a series, and the help text."""
     assert rows("### The metrics") == [
-        [f"`{one.name}`", one.kind, words(one.labels), one.when, one.told] for one in FAMILIES
+        [f"`{one.name}`", one.kind, words(one.labels), one.when, one.help_text] for one in FAMILIES
     ]
 
 
 def test_the_page_lists_every_metric_that_airflow_is_told() -> None:
     """Name, kind, tags and meaning."""
     assert rows("## Airflow's own metrics") == [
-        [f"`{one.name}`", one.kind, words(("model", *one.tags)), one.told] for one in MOMENTS
+        [f"`{one.name}`", one.kind, words(("model", *one.tags)), one.help_text] for one in MOMENTS
     ]
 
 

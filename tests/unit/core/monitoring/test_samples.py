@@ -158,4 +158,4 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
         assert re.fullmatch(r"slipway_[a-z0-9_]+", family.name)
         assert family.name.endswith("_total") == (family.kind == "counter")
         assert not re.search(r"_(ms|percent|minutes|s)$", family.name)
-        assert family.told.endswith(".")
+        assert family.help_text.endswith(".")

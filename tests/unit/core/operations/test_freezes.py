@@ -42,7 +42,7 @@ def test_a_freeze_reads_back_as_it_was_written(model: str | None) -> None:
     assert (one.model, one.by, one.until, one.reason) == (model, "bob", UNTIL, "holidays")
     assert key.startswith(f"records/{model or '_all'}/freezes/20261230T120000Z-")
     assert written(model)[0] == key != written(model, run_id="manual__2")[0]
-    assert "frozen by bob until 2026-12-30 12:00:00 UTC: holidays" in one.told
+    assert "frozen by bob until 2026-12-30 12:00:00 UTC: holidays" in one.sentence
     assert parse_freeze_name(key, model) is True
     assert parse_freeze_name(lifted_key(key), model) is False
     assert parse_freeze_name(f"{freezes_prefix(model)}README", model) is None
@@ -65,13 +65,13 @@ def test_a_listing_from_now_on_has_what_is_in_force(until: datetime, since: time
 @pytest.mark.parametrize("until", [NOW, NOW - timedelta(days=1), NOW + timedelta(days=367)])
 def test_a_freeze_ends_within_a_year(until: datetime) -> None:
     """A stop without an end is forgotten."""
-    with pytest.raises(UserError, match="an end that is ahead"):
+    with pytest.raises(UserError, match="must end in the future"):
         written(until=until)
 
 
 def test_a_freeze_needs_a_name() -> None:
     """Nobody known cannot be asked about it."""
-    with pytest.raises(UserError, match="nobody knows who"):
+    with pytest.raises(UserError, match="it is unknown who"):
         freeze(None, who=None, now=NOW, until=UNTIL, reason="why", run_id="1")
 
 

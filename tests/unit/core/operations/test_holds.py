@@ -54,7 +54,7 @@ def test_the_message_names_what_holds_and_until_when() -> None:
     hold = hold_of(causes, (), triggered_by=None)
     assert hold is not None
     for word in ("frozen by bob", "audit", "tue 09:00 to 16:00 (Europe/Berlin)", "2026-11-24 08:00:00 UTC"):
-        assert word in hold.told
+        assert word in hold.reason
     assert hold.until == NOW + timedelta(hours=48)
     alone = hold_of(causes_of(NOW, "digits", (CLOSED,), []), (), triggered_by=None)
     assert alone is not None
@@ -111,8 +111,8 @@ def test_who_overrides_says_what_was_in_front_of_them() -> None:
     assert "frozen by bob" in first.hold
     assert second.set_by is None
     for who, given_causes, told in (
-        ("bob", causes, "another person"),
-        (None, causes, "nobody knows"),
+        ("bob", causes, "a person other than"),
+        (None, causes, "it is unknown who"),
         ("carol", [], "nothing"),
     ):
         with pytest.raises(UserError, match=told):
@@ -137,7 +137,7 @@ def test_a_hold_ends_only_when_all_of_it_has(
     if hold is not None:
         assert hold.until == max(cause.until for cause in left if cause.until is not None)
         assert hold.until > NOW
-        assert len(hold.told) < 3000
+        assert len(hold.reason) < 3000
 
 
 # --- the record ---

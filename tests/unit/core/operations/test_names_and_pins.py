@@ -13,7 +13,7 @@ from slipway_core.errors import UserError
 from slipway_core.operations.audit import GcApproval, require_approved
 from slipway_core.operations.live_history import live_history
 from slipway_core.operations.names_in_use import staged_versions, versions_named
-from slipway_core.operations.pins import Pin, pinned_versions, told_of_pin
+from slipway_core.operations.pins import Pin, pin_sentence, pinned_versions
 from slipway_core.record.events import Event, EventWriter
 from slipway_core.record.kinds import Promoted, ReleaseStarted, RolledBack
 
@@ -105,20 +105,20 @@ def test_pins_are_objects() -> None:
 @pytest.mark.parametrize("name", ["x.json", "0.json", "7", "7.json/x", "07.json", "9" * 30 + ".json"])
 def test_a_stray_among_pins_is_an_error(name: str) -> None:
     """Nobody can tell then what was to be pinned."""
-    with pytest.raises(UserError, match="what is pinned of 'digits' cannot be told"):
+    with pytest.raises(UserError, match="it is unknown which versions of 'digits' are pinned"):
         pinned_versions("digits", [f"operations/pins/digits/{name}"])
 
 
 @pytest.mark.parametrize("content", [None, *HOSTILE])
 def test_a_pin_that_cannot_be_read_pins(content: bytes | None) -> None:
     """People are told so."""
-    assert told_of_pin(content) == "pinned; the pin cannot be read"
+    assert pin_sentence(content) == "pinned; the pin cannot be read"
 
 
 def test_a_pin_says_whose_it_is() -> None:
     """And since when, and why."""
     pin = Pin(by="alice", at=AT, reason="a customer's audit")
-    assert told_of_pin(pin.to_bytes()) == "pinned by alice on 2026-11-22: a customer's audit"
+    assert pin_sentence(pin.to_bytes()) == "pinned by alice on 2026-11-22: a customer's audit"
 
 
 def approval(**changes: Any) -> GcApproval:
@@ -149,7 +149,7 @@ def test_nothing_is_deleted_without_an_agreement(given: GcApproval | None, found
 @pytest.mark.parametrize("content", HOSTILE)
 def test_an_agreement_that_is_none_is_refused(content: bytes) -> None:
     """It is not taken for one."""
-    with pytest.raises(UserError, match="is no agreement of a person"):
+    with pytest.raises(UserError, match="is not a valid agreement of a person"):
         GcApproval.from_bytes(content, "x")
 
 

@@ -66,7 +66,7 @@ def test_old_versions_go() -> None:
     assert "live by the records" in reasons(one, 6)
     assert "live before the live one" in reasons(one, 5)
     assert reasons(one, 1) == (
-        "promoted, last live on 2026-09-23; not among the newest 2 promoted, older than 30 days, and nobody names it"
+        "promoted, last live on 2026-09-23; not among the newest 2 promoted, older than 30 days, and not in use"
     )
     assert sum(each.size_bytes for each in one.with_action("delete")) == 4000
 
@@ -120,7 +120,7 @@ def test_a_deletion_that_was_broken_off_is_finished() -> None:
     assert [each.version for each in one.with_action("deleted")] == [2]
     named = plan(stored=[half], named={6: ["pinned"]}, history=LiveHistory(None, None, {}))
     assert deleted(named) == []
-    assert reasons(named, 6) == "pinned; its deletion was begun and is not finished meanwhile"
+    assert reasons(named, 6) == "pinned; its deletion was started and is not finished"
 
 
 def test_what_could_not_be_read_deletes_nothing() -> None:
@@ -211,5 +211,5 @@ def test_one_more_name_deletes_no_more(facts: ModelFacts, policy: Retention, ver
 )
 def test_a_plan_that_is_none_is_refused(content: bytes) -> None:
     """The error names it; no other error comes of it."""
-    with pytest.raises(UserError, match="is no plan for a model"):
+    with pytest.raises(UserError, match="is not a valid plan for a model"):
         ModelPlan.from_bytes(content, "plan.json")

@@ -143,7 +143,7 @@ REFUSED = {
     "no day": ('{"days": [], "opens": "09:00", "closes": "10:00"}', "at least 1"),
     "a day twice": ('{"days": ["mon", "mon"], "opens": "09:00", "closes": "10:00"}', "twice"),
     "another day": ('{"days": ["monday"], "opens": "09:00", "closes": "10:00"}', "'mon'"),
-    "a moment": ('{"days": ["mon"], "opens": "09:00", "closes": "09:00"}', "is none"),
+    "a moment": ('{"days": ["mon"], "opens": "09:00", "closes": "09:00"}', "is empty"),
     "no time": ('{"days": ["mon"], "opens": "9", "closes": "10:00"}', "hours and minutes"),
     "a number of YAML": ('{"days": ["mon"], "opens": "09:00", "closes": 960}', "with quotes"),
     "opens at the end": ('{"days": ["mon"], "opens": "24:00", "closes": "10:00"}', "23:59"),

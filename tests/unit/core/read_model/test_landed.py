@@ -138,7 +138,7 @@ def test_an_upload_that_goes_on_is_left_alone_and_one_that_stopped_is_told() -> 
     assert _problem(_folder(None, written_at=NOW - timedelta(minutes=2))) is None
     problem = _problem(_folder(None))
     assert problem is not None
-    assert problem.told == "ready.json is not there"
+    assert problem.told == "ready.json is missing"
 
 
 def test_what_the_release_would_refuse_at_once_is_told() -> None:
@@ -200,7 +200,7 @@ def test_what_desktops_leave_is_no_upload() -> None:
     """Nobody is told of it; a folder that can be no model's is."""
     assert stray_problem("digits", "incoming/digits/.DS_Store") is None
     assert stray_problem("digits", "incoming/digits/7_$folder$") is None
-    assert "no model's name" in foreign_problem("incoming/My_Model/").told
+    assert "not a valid model name" in foreign_problem("incoming/My_Model/").told
 
 
 def test_a_configuration_counts_where_a_release_reads_it() -> None:
@@ -222,7 +222,7 @@ def test_what_has_not_landed_is_refused() -> None:
     assert caught.value.found == "landed: 3"
     require_landed(some.model_copy(update={"is_whole": False}), 4)
     partly = Landed(model="digits", versions=(LandedVersion(version=4, is_complete=False),))
-    with pytest.raises(UserError, match="not landed whole"):
+    with pytest.raises(UserError, match="not landed completely"):
         require_landed(partly, 4)
     broken = LandedProblem(model="digits", place="incoming/digits/3/", version=3, told="gzip", remedy="again")
     with pytest.raises(UserError, match="cannot be released"):

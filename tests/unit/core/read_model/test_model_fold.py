@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from slipway_core.read_model.documents import FreezeLine, ModelDocument
 from slipway_core.read_model.model_fold import (
-    Beside,
-    beside_of,
+    ModelContext,
+    context_of,
     model_document,
     open_release,
     unreadable_line,
@@ -93,7 +93,7 @@ def records(draw: st.DrawFn) -> dict[int, list[Event]]:
     return events
 
 
-def folded(events: dict[int, list[Event]], beside: Beside) -> ModelDocument:
+def folded(events: dict[int, list[Event]], beside: ModelContext) -> ModelDocument:
     """Return the document of all records at once."""
     lines = [version_line(one, files_gone=version == 1) for version, one in events.items()]
     stands = [open_release(one) for one in events.values()]
@@ -106,7 +106,7 @@ def test_one_version_after_another_is_all_at_once(
     events: dict[int, list[Event]], random, pinned: set[int]
 ) -> None:
     """In any order, with parts of a record before the whole, and with what is old once more after what is new."""
-    beside = Beside(frozenset(pinned), (FREEZE,))
+    beside = ModelContext(frozenset(pinned), (FREEZE,))
     parts = [(version, len(one)) for version, one in events.items()]
     parts += [(version, random.randint(1, len(one))) for version, one in events.items()]
     parts += [(version, random.randint(1, len(one))) for version, one in events.items()]
@@ -124,7 +124,7 @@ def test_one_version_after_another_is_all_at_once(
     if document is not None:
         assert document == folded(events, beside)
         assert ModelDocument.from_bytes(document.to_bytes(), "it") == document
-        assert beside_of(document).freezes == (FREEZE,)
+        assert context_of(document).freezes == (FREEZE,)
 
 
 def test_what_is_live_and_what_was_before() -> None:
@@ -133,7 +133,7 @@ def test_what_is_live_and_what_was_before() -> None:
         1: record_of(MODEL, 1, promoted(MODEL, 1, None), begins_at=at(0)),
         2: record_of(MODEL, 2, promoted(MODEL, 2, 1), begins_at=at(60)),
     }
-    document = folded(events, Beside())
+    document = folded(events, ModelContext())
     assert (document.live_version, document.previous_version) == (2, 1)
     assert document.live_since == events[2][-2].at
     assert document.live_promoted_for == "ada"
@@ -142,7 +142,7 @@ def test_what_is_live_and_what_was_before() -> None:
     way_back = record_of(
         MODEL, 2, said("way_back", 2, 1), begins_at=at(90), release_id="back", first_seq=len(events[2]) + 1
     )
-    document = folded({**events, 2: events[2] + way_back}, Beside())
+    document = folded({**events, 2: events[2] + way_back}, ModelContext())
     assert document.live_version == 2
     assert document.open_release is not None
     assert document.open_release.is_rollback
@@ -195,7 +195,7 @@ def test_a_release_that_was_never_concluded_is_not_under_way_any_more() -> None:
         1: record_of(MODEL, 1, begun(MODEL, 1, None), begins_at=at(0)),
         2: record_of(MODEL, 2, promoted(MODEL, 2, None), begins_at=at(60)),
     }
-    assert folded(events, Beside()).open_release is None
+    assert folded(events, ModelContext()).open_release is None
 
 
 def test_a_version_says_who_wanted_what() -> None:
@@ -220,13 +220,13 @@ def test_a_record_that_cannot_be_read_hides_no_other_version() -> None:
     """Its line says what is wrong, and the rest is as it was."""
     line = version_line(record_of(MODEL, 1, promoted(MODEL, 1, None)))
     broken = unreadable_line(MODEL, 2, "it has gaps")
-    document = model_document(MODEL, [line, broken], open_now=(), beside=Beside(), written_at=NOW)
+    document = model_document(MODEL, [line, broken], open_now=(), beside=ModelContext(), written_at=NOW)
     assert document.live_version == 1
     found = document.line(2)
     assert found is not None
     assert found.unreadable == "it has gaps"
     mended = version_line(record_of(MODEL, 2, promoted(MODEL, 2, 1), begins_at=at(60)))
-    document = updated(document, mended, open_now=None, beside=Beside(), written_at=NOW)
+    document = updated(document, mended, open_now=None, beside=ModelContext(), written_at=NOW)
     assert document.live_version == 2
 
 
@@ -239,7 +239,7 @@ def test_records_of_every_age_are_shown(path: Path) -> None:
     assert ReleaseView.from_bytes(view.to_bytes(), "it") == view
     assert len(view.log) == len(events)
     assert view.steps
-    document = updated(None, view.line, open_now=view.open_now, beside=Beside(), written_at=NOW)
+    document = updated(None, view.line, open_now=view.open_now, beside=ModelContext(), written_at=NOW)
     assert ModelDocument.from_bytes(document.to_bytes(), "it") == document
     if view.line.outcome != "open":
         assert {step.state for step in view.steps}.isdisjoint({"here", "ahead"})

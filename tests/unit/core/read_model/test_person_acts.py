@@ -62,11 +62,11 @@ URI = "s3://b/models/digits/1/repository"
         ),
         (
             HoldOverridden(by="jonas", reason="urgent", hold="a freeze", hold_sha256="0"),
-            ("jonas", "let the version pass a hold", "urgent"),
+            ("jonas", "overrode a hold for the version", "urgent"),
         ),
         (
             RollbackStarted(reason="slow", by="a person", stable_storage_uri=URI),
-            ("", "took the candidate back", "slow"),
+            ("", "rolled the candidate back", "slow"),
         ),
     ],
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slipway_core.read_model.event_sentences import sentence_of
 from slipway_core.read_model.release_view import LOG_LIMIT, WINDOWS_LOGGED, release_view
-from slipway_core.read_model.told import told
 from slipway_core.record.events import Event
 from slipway_core.record.kinds import (
     KINDS,
@@ -68,7 +68,7 @@ def states(said: list[EventData]) -> list[tuple[str, int | None, str]]:
 @pytest.mark.parametrize("data", SAID, ids=lambda data: data.kind)
 def test_every_kind_of_event_has_a_sentence(data: EventData) -> None:
     """One line, which begins with a capital or a name and ends with a full stop."""
-    line = told(Event(1, at(0), "digits-3", "digits", 3, data))
+    line = sentence_of(Event(1, at(0), "digits-3", "digits", 3, data))
     assert line.endswith(".")
     assert not line.endswith("..")
     assert "None" not in line
@@ -77,7 +77,7 @@ def test_every_kind_of_event_has_a_sentence(data: EventData) -> None:
 
 def test_a_stage_is_called_as_on_the_pages() -> None:
     """Not by its name in the record."""
-    line = told(Event(1, at(0), "digits-3", "digits", 3, StageStarted(stage="smoke_test")))
+    line = sentence_of(Event(1, at(0), "digits-3", "digits", 3, StageStarted(stage="smoke_test")))
     assert line == "The stage smoke test began."
 
 

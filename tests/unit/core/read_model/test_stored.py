@@ -14,7 +14,7 @@ from slipway_core.bucket_layout import live_key, model_view_key, parse_model_vie
 from slipway_core.errors import UserError
 from slipway_core.read_model.documents import ModelDocument
 from slipway_core.read_model.live import LiveDocument
-from slipway_core.read_model.model_fold import Beside, model_document, version_line
+from slipway_core.read_model.model_fold import ModelContext, model_document, version_line
 from tests.support.examples import examples
 from tests.support.read_model.histories import at, promoted, record_of
 
@@ -22,7 +22,7 @@ DOCUMENT = model_document(
     "digits",
     [version_line(record_of("digits", 1, promoted("digits", 1, None)))],
     open_now=(),
-    beside=Beside(),
+    beside=ModelContext(),
     written_at=at(60),
 )
 PLAIN: dict[str, Any] = json.loads(DOCUMENT.to_bytes())
@@ -65,7 +65,7 @@ def read(value: Any) -> ModelDocument:
 )
 def test_what_cannot_be_a_document_is_refused(changed: dict[str, Any]) -> None:
     """Wrong types, numbers that are none, absurd sizes and unknown formats are errors of our own."""
-    with pytest.raises(UserError, match="is no document of a model"):
+    with pytest.raises(UserError, match="is not a valid document of a model"):
         read({**PLAIN, **changed})
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_a_document_is_refused(changed: dict[str, Any]) -> None:
 )
 def test_what_is_no_json_is_refused(content: bytes) -> None:
     """Bytes of any kind, and more of them than a document has."""
-    with pytest.raises(UserError, match="is no document of a model"):
+    with pytest.raises(UserError, match="is not a valid document of a model"):
         ModelDocument.from_bytes(content, "it")
 
 

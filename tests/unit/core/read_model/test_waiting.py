@@ -22,7 +22,7 @@ NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
         ("running", "deferred", "digits 4: waits for release digits-3 (version 3)", "queued behind v3"),
         ("running", "deferred", "digits 4: waits. frozen by anna", "digits 4: waits. frozen by anna"),
         ("running", "deferred", "", "waiting until another release of the model ends"),
-        ("running", "up_for_retry", "", "it is tried again soon"),
+        ("running", "up_for_retry", "", "it will be retried soon"),
     ],
     ids=["queued", "begun", "scheduled", "worker", "running", "behind", "held", "no-note", "retry"],
 )

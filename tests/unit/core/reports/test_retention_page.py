@@ -66,7 +66,7 @@ def test_a_dry_run_says_so() -> None:
     """On top; and what nobody looked at is named."""
     told = text(render_retention_html(run(dry_run=True, not_planned=("churn",)), [PLAN], {}, is_over=True))
     assert "dry run: nothing is deleted" in told
-    assert "churn: the task that plans has failed" in told
+    assert "churn: the planning task failed" in told
     assert "not finished" not in told
 
 
@@ -78,7 +78,7 @@ def test_at_the_end_it_says_what_became_of_each() -> None:
     )
     told = text(render_retention_html(run(), [PLAN], {"digits": result}, is_over=True))
     assert "kept: the InferenceService a/b names it" in told
-    assert "not finished: the next run goes on" in told
+    assert "not finished: the next run continues" in told
 
 
 def test_what_could_not_be_read_is_told() -> None:

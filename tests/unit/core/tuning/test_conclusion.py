@@ -68,7 +68,7 @@ def test_a_change_needs_a_proved_gain(mine: list[float], status: str) -> None:
     ten = [10.0, 10.0, 10.0]
     found = conclude(PLAN, best, [comparison("defaults", mine, ten), comparison("present", mine, ten)])
     assert found.status == status
-    assert found.told
+    assert found.summary
 
 
 def test_no_setting_that_keeps_the_service_level_is_said() -> None:
@@ -80,9 +80,9 @@ def test_the_present_setting_as_best_changes_nothing() -> None:
     """It is said how near the best the defaults are."""
     found = conclude(PLAN, trial(1, PLAN.present, 5.0), [])
     assert found.status == "no_gain"
-    assert "within 5 %" in found.told
+    assert "within 5 %" in found.summary
     same = PLAN.model_copy(update={"present": PLAN.defaults})
-    told = conclude(same, trial(0, PLAN.defaults, 5.0), []).told
+    told = conclude(same, trial(0, PLAN.defaults, 5.0), []).summary
     assert "Triton's defaults" in told
     assert "within 5 %" in told
 
@@ -101,7 +101,7 @@ def test_a_setting_that_the_defaults_beat_is_not_proposed(objective: str) -> Non
         told_defaults = rates("defaults", [200.0, 201.0, 199.0], [300.0, 301.0, 302.0])
     found = conclude(plan, trial(3, BEST, 5.0), [told_defaults, told_present])
     assert found.status == "inconclusive"
-    assert "Triton's defaults are better" in found.told
+    assert "Triton's defaults are better" in found.summary
     assert found.against_present is not None
 
 
@@ -110,7 +110,7 @@ def test_a_present_setting_that_the_defaults_beat_is_not_called_the_best() -> No
     best = trial(1, PLAN.present, 5.0)
     found = conclude(PLAN, best, [comparison("defaults", SLOWER, TEN)])
     assert found.status == "inconclusive"
-    assert "Triton's defaults are better" in found.told
+    assert "Triton's defaults are better" in found.summary
     about = conclude(PLAN, best, [comparison("defaults", [10.1, 10.2, 10.1], TEN)])
     assert about.status == "no_gain", "less than `gain_min_percent` is no reason for a change"
 
@@ -127,4 +127,4 @@ def test_no_difference_is_no_gain_however_small_a_gain_would_do() -> None:
 def test_it_is_told_that_single_measurements_chose_the_present_setting() -> None:
     """Who reads that nothing is to be gained knows how sure that is."""
     found = conclude(PLAN, trial(1, PLAN.present, 5.0), [])
-    assert "single measurements" in found.told
+    assert "single measurements" in found.summary

@@ -75,8 +75,8 @@ def test_tritons_defaults_and_the_present_setting() -> None:
     """Triton batches nothing by itself; the present setting is that of the configuration."""
     assert triton_defaults(CONFIG) == Setting(instances=1)
     assert present_setting(CONFIG) == Setting(max_queue_delay_us=1000, instances=1)
-    assert present_setting(CONFIG).told() == "batching with at most 1000 µs of delay, 1 instance"
-    assert Setting(instances=2).told() == "no dynamic batching, 2 instances"
+    assert present_setting(CONFIG).label() == "batching with at most 1000 µs of delay, 1 instance"
+    assert Setting(instances=2).label() == "no dynamic batching, 2 instances"
 
 
 @pytest.mark.parametrize("groups", [{}, {"instance_group": [{"kind": "KIND_CPU"}]}])

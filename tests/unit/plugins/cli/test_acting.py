@@ -174,10 +174,10 @@ def test_what_makes_no_sense_now_is_refused_with_the_next_command(
     [
         (("reject", "digits", "3", "-m", "no"), "a reason is needed"),
         (("reject", "digits", "3", "-m", "no"), "next:     slipway reject --help"),
-        (("freeze", "--until", "tomorrow", "-m", "incident"), "no moment at which a freeze can end"),
+        (("freeze", "--until", "tomorrow", "-m", "incident"), "not a time at which a freeze can end"),
         (("freeze", "--until", "400d", "-m", "incident"), "give it as --until 30m"),
         (("freeze", "--until", "2026-12-28T08:00", "-m", "incident"), "no time zone"),
-        (("release", "digits", "4", "--wait", "--timeout", "soon"), "is no duration"),
+        (("release", "digits", "4", "--wait", "--timeout", "soon"), "is not a duration"),
     ],
 )
 def test_what_is_filled_in_wrongly_is_told_before_anything_is_asked(
@@ -323,7 +323,7 @@ def test_a_rollback_says_when_no_user_meets_the_version_any_more(
     server._airflow = running  # type: ignore[method-assign]
     called = call("rollback", "digits", "-m", "bad")
     assert called.code == 0
-    assert "0 % observed on version 3: no new request is led to it any more" in called.out
+    assert "0 % observed on version 3: it gets no new requests" in called.out
     assert called.out.index("0 % observed") < called.out.index("version 2 has all users")
 
 
@@ -344,7 +344,7 @@ def test_a_rollback_that_fails_says_whether_users_are_safe(
     server._airflow = failing  # type: ignore[method-assign]
     called = call("rollback", "digits", "-m", "bad")
     assert called.code == 1
-    assert "but no new request is led to the version any more" in called.err
+    assert "but the version gets no new requests" in called.err
     assert "the stable version does not start" in called.err
 
 

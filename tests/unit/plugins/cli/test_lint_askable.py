@@ -102,7 +102,7 @@ def test_other_formats_cannot_be_told(lint: Lint) -> None:
     text = VOICE.replace("{format: onnx}", "{format: python}")
     called = lint(text=text.replace("serving", "conversion: {target: python}\nserving"))
     assert called.code == 0
-    assert "not told: what a model of `source.format: python` takes" in called.err + called.out
+    assert "unknown: what a model of `source.format: python` takes" in called.err + called.out
 
 
 def test_a_golden_set_alone_is_held_against_the_release_file(call: Call, home: Path) -> None:

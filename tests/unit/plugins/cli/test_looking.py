@@ -20,11 +20,11 @@ broken  ?        cannot be read: no record
 pets    none                                   version 3 refused by validation
 """
 TREE = """\
-Model         digits
-Live          version 2, since 1 h
-Promoted for  admin
-Before        version 1
-In flight     version 3: step 2 of 3, 50 %
+Model        digits
+Live         version 2, since 1 h
+Released by  admin
+Before       version 1
+In flight    version 3: step 2 of 3, 50 %
 
 digits
 ├── ● version 3  releasing  run digits-3, started by admin, 2 min ago
@@ -40,7 +40,7 @@ digits
 │   │   └── ○ promote
 │   ├── verdict  inconclusive  too little was seen
 │   │   ├── Evidence against the candidate: 0.6 of 100 (more errors than stable 0.8, slower than stable 0.4)
-│   │   ├── Evidence that it is no worse: 12 of 20
+│   │   ├── Proof of being as good: 12 of 20 needed
 │   │   └── Users have sent the candidate 1,203 requests; 1 of at most 50 ended with an error
 │   └── next decision in 4 s
 └── versions
@@ -180,7 +180,7 @@ def test_a_weight_that_is_not_observed_yet_is_seen_beside_the_one_that_is_set(
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"waits_for_approval": "canary"}, "waits for a person before the canary"),
+        ({"waits_for_approval": "canary"}, "needs approval before the canary"),
         ({"paused": "ada: a look"}, "paused: ada: a look"),
         ({"held": "a freeze until Monday"}, "held: a freeze until Monday"),
     ],
@@ -216,7 +216,7 @@ def test_a_refusal_is_explained_in_words(server: FakeSlipway, call: Call) -> Non
     called = call("explain", "digits", "3", "--log")
     assert called.code == 0
     for told in (
-        "digits version 3 was refused: it shall not go further.",
+        "digits version 3 was refused: it goes no further.",
         "Why: accuracy 0.81 is below 0.9",
         "Run digits-3, started 2026-03-01 11:58:00 UTC by admin, took 1 min.",
         "It was rejected by its release, at validate",
@@ -254,7 +254,7 @@ def test_a_canarys_verdict_is_explained_with_its_evidence(busy: FakeSlipway, cal
     """The judge's words, what they mean, and how far the evidence has come."""
     out = " ".join(call("explain", "digits", "3").out.split())
     assert "INCONCLUSIVE. too little was seen" in out
-    assert "It cannot be told" in out
+    assert "Not enough data yet" in out
     assert "Evidence against the candidate: 0.6 of 100" in out
 
 
@@ -348,4 +348,4 @@ def test_the_first_lines_say_what_the_record_says_and_not_an_older_document(
     """A model's document may be behind the record of its release by a moment."""
     waits = OPEN.model_copy(update={"step": 0, "waits_for_approval": "canary"})
     busy.models["digits"] = document(open_release=waits)
-    assert "In flight     version 3: step 2 of 3, 50 %" in call("get", "digits").out
+    assert "In flight    version 3: step 2 of 3, 50 %" in call("get", "digits").out

@@ -65,7 +65,7 @@ def test_a_password_is_never_sent_to_another_server_than_its_own(home: Path) -> 
         (Flags(), {"SLIPWAY_AIRFLOW_URL": "https://evil.example"}),
         (Flags(url="https://evil.example"), {"SLIPWAY_USER": "ada"}),
     ):
-        with pytest.raises(CommandError, match="not known who you are") as caught:
+        with pytest.raises(CommandError, match="no user or token is configured") as caught:
             load(flags, **environment)
         assert caught.value.code is ExitCode.USAGE
         assert "secret" not in str(caught.value)
@@ -133,7 +133,7 @@ def test_a_configuration_comes_before_a_sandbox_unless_it_is_asked_for(home: Pat
 def test_a_sandboxs_login_is_not_sent_elsewhere(home: Path) -> None:
     """An address of the environment comes without the sandbox's password and bucket."""
     write_sandbox(home)
-    with pytest.raises(CommandError, match="not known who you are"):
+    with pytest.raises(CommandError, match="no user or token is configured"):
         load(SLIPWAY_AIRFLOW_URL="https://evil.example")
 
 
@@ -151,7 +151,7 @@ def test_a_password_that_others_can_read_or_redirect_is_not_used(home: Path, mod
     [
         ("airflow_uri = 'x'", "no key 'airflow_uri'"),
         ("user = 3", "user cannot be used"),
-        ("user = [", "it is no TOML"),
+        ("user = [", "it is not valid TOML"),
         (
             "timeout_s = 0\n" + 'airflow_url = "https://a"\nuser = "u"\npassword = "p"',
             "timeout_s cannot be used",
@@ -172,7 +172,7 @@ def test_a_wrong_file_is_named_with_its_fault(home: Path, text: str, told: str) 
 
 def test_without_any_address_the_ways_to_give_one_are_named(home: Path) -> None:
     """The error names flag, variable, file and sandbox."""
-    with pytest.raises(CommandError, match="not known where Airflow is") as caught:
+    with pytest.raises(CommandError, match="no Airflow address is configured") as caught:
         load()
     assert "SLIPWAY_AIRFLOW_URL" in (caught.value.expected or "")
     assert "make up" in (caught.value.remedy or "")

@@ -58,7 +58,7 @@ def test_a_version_of_which_nothing_is_known_is_still_an_error(call: Call) -> No
     """Neither a record, nor a run, nor an upload."""
     called = call("explain", "digits", "9")
     assert called.code != 0
-    assert "nothing is known of digits version 9" in called.err
+    assert "nothing is known about digits version 9" in called.err
 
 
 def test_what_has_not_landed_is_not_started(server: FakeSlipway, call: Call) -> None:
@@ -87,7 +87,7 @@ def test_what_landed_unusable_is_not_started(server: FakeSlipway, call: Call) ->
 def test_status_knows_of_a_release_that_no_record_has(
     server: FakeSlipway, call: Call, clock: FakeClock
 ) -> None:
-    """It waits for the end of that one, and does not say that no version was ever released."""
+    """It waits for the end of that one, and does not say that no version has been released."""
     server.models["digits"] = document(versions=(), open_release=None, last=None, live_version=None)
     server.waiting = [WAITS]
     now = call("status", "digits", "--no-wait")
@@ -109,9 +109,9 @@ def test_an_answer_says_its_age_where_it_is_not_new(server: FakeSlipway, call: C
     assert "ago" not in call("list").err
     server.age_s = 42.0
     for asked in (("list",), ("get", "digits")):
-        assert "this is how it was 42 s ago" in call(*asked).err
+        assert "data is 42 s old" in call(*asked).err
     server.problem = "no answer for 12 s"
-    assert "this is how it was 42 s ago: no answer for 12 s" in call("list").err
+    assert "data is 42 s old: no answer for 12 s" in call("list").err
 
 
 def test_no_act_is_refused_by_old_data(server: FakeSlipway, call: Call) -> None:

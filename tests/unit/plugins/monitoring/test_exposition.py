@@ -24,7 +24,7 @@ def test_openmetrics_where_it_is_asked_for() -> None:
     assert len(found) == len(FAMILIES)
     for family in FAMILIES:
         read = found[family.name.removesuffix("_total")]
-        assert (read.type, read.documentation) == (family.kind, family.told)
+        assert (read.type, read.documentation) == (family.kind, family.help_text)
         assert family.name.endswith(read.unit)
     told = {
         (one.name, frozenset(one.labels.items()), one.value)

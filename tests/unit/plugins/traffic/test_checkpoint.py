@@ -175,7 +175,7 @@ def test_a_journal_lies_where_no_pod_may_write() -> None:
 @pytest.mark.parametrize("rendered", ["", "}", "null", "{}", {}, {"release_id": float("nan")}, "[" * 100_000])
 def test_a_release_run_that_is_none_is_a_user_error(rendered: Any) -> None:
     """A task that was given something else says so in the project's words."""
-    with pytest.raises(UserError, match="no admitted release"):
+    with pytest.raises(UserError, match="not given an admitted release"):
         ReleaseRun.parse(rendered)
 
 

@@ -99,7 +99,7 @@ def test_a_version_that_nobody_started_is_named(
 ) -> None:
     """An event that started nothing shows as such."""
     good_story[1] = replace(good_story[1], run=None, events=(), state=None)
-    assert "Version 2: no run of model_release began by itself within 300 s." in problems(
+    assert "Version 2: no run of model_release started automatically within 300 s." in problems(
         good_story, good_traffic
     )
 

@@ -236,7 +236,9 @@ def differences(config: dict, session: onnxruntime.InferenceSession) -> list[str
         *compared("input", config["input"], own | needed),
         *compared("output", config["output"], outputs),
     ]
-    problems += [f"batch input '{name}' is no input of the model" for name in sorted(made - needed.keys())]
+    problems += [
+        f"batch input '{name}' is not an input of the model" for name in sorted(made - needed.keys())
+    ]
     for value in config["input"]:
         known = (own | needed).get(value["name"])
         if known is not None:

@@ -148,7 +148,7 @@ def test_flood_of_versions_is_bounded(store: ModelStoreHook, requests: Counter[s
     run = Run()
     assert found(store, run) == [("digits-3001", SWEEP)]
     assert sum(requests.values()) < 250
-    assert "digits: 3001 versions are new; only the newest were read." in run.set_aside
+    assert "digits: 3,001 new versions found; only the newest were read." in run.set_aside
 
 
 def test_flood_of_models_starts_a_bounded_number(
@@ -161,7 +161,7 @@ def test_flood_of_models_starts_a_bounded_number(
     first = Run()
     started = [each["trigger_run_id"] for each in first.execute(store)]
     assert len(started) == 3
-    assert first.set_aside == ["2 more versions start with the next sweep."]
+    assert first.set_aside == ["2 more versions will be started by the next scan."]
     second = Run(under_way=started)
     assert [each["conf"]["model"] for each in second.execute(store)] == ["m3", "m4"]
 

@@ -106,7 +106,7 @@ def test_a_live_version_that_is_too_slow_is_a_finding_until_it_is_fast_enough(
 def test_what_could_not_be_measured_is_no_pass(
     store: ModelStoreHook, hook: TritonHook, benchmark: BenchmarkRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After as many runs as the release file says it is a finding; nothing is opened for what is not live any more."""
+    """After as many runs as the release file says it is a finding; nothing is opened for what is no longer live."""
 
     def refuse(*_: Any) -> None:
         raise ClusterUnavailableError("the cluster starts no pod")

@@ -101,7 +101,7 @@ def test_an_agreement_that_cannot_be_read_is_none(gc_run: GcRun) -> None:
     """It neither lets a run pass nor is it asked for again: a person looks at it first."""
     gc_run.store.write(GC_APPROVAL_KEY, b"{}")
     gc_run.plan()
-    with pytest.raises(AirflowFailException, match="is no agreement of a person"):
+    with pytest.raises(AirflowFailException, match="is not a valid agreement of a person"):
         gc_run.approval().execute(gc_run.context)
-    with pytest.raises(AirflowFailException, match="is no agreement of a person"):
+    with pytest.raises(AirflowFailException, match="is not a valid agreement of a person"):
         gc_run.delete()

@@ -47,7 +47,7 @@ def admit(store: ModelStoreHook, releases: Path, rollout: str = "{}", **params: 
 def told(store: ModelStoreHook, model: str = "digits") -> str:
     """Return what holds a model; "" where nothing does."""
     hold = HoldReader(store, model, ()).hold((), None)
-    return "" if hold is None else hold.told
+    return "" if hold is None else hold.reason
 
 
 def soon() -> str:
@@ -70,7 +70,7 @@ def test_a_freeze_of_one_model_leaves_others_alone(store: ModelStoreHook, tmp_pa
     assert "'digits' is frozen by bob until" in told(store)
     assert told(store).endswith("audit")
     assert told(store, "magika") == ""
-    assert "1 freezes of 'digits' are lifted" in asks(store, tmp_path, "thaw", model="digits")
+    assert "Freeze of 'digits' lifted" in asks(store, tmp_path, "thaw", model="digits")
     assert told(store) == ""
 
 
@@ -253,7 +253,7 @@ def test_an_override_needs_another_person(landed: ModelStoreHook, tmp_path: Path
     """The freeze's author may not; another may, for that version, and the record keeps all of it."""
     frozen(landed, by="bob", reason="audit")
     notes: list[str] = []
-    with pytest.raises(AirflowFailException, match="another person"):
+    with pytest.raises(AirflowFailException, match="a person other than"):
         asks(landed, tmp_path, "override", who="bob", notes=notes, model="digits", version=2)
     (note,) = notes
     assert note.startswith("digits: not done: bob may not override this freeze: every model is frozen by bob")

@@ -164,7 +164,7 @@ def test_a_person_closes_a_finding_with_a_reason(
     store.write("models/rent/1/repository/rent/NOTES", b"somebody's notes")
     run.look()
     assert run.open() == {"1-published"}
-    with pytest.raises(AirflowFailException, match="nobody knows who closes"):
+    with pytest.raises(AirflowFailException, match="it is unknown who closes"):
         run.close("1-published", "notes are harmless", who=None)
     with pytest.raises(AirflowFailException, match="no finding '1-answers'"):
         run.close("1-answers", "a typing error")

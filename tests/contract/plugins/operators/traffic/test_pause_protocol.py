@@ -153,7 +153,7 @@ def test_a_promotion_that_meets_the_pause_patches_nothing(release: Release, besi
         release.promote(release.lease_holder.keep_to_raise)
     assert release.stage.observed().generation == generation
     assert release.stage.candidate_share() == WEIGHT
-    assert "goes on" in release.ask("resume")
+    assert "continues" in release.ask("resume")
     release.promote(release.lease_holder.keep_to_raise)
     assert release.is_promoted()
 

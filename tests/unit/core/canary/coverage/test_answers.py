@@ -29,8 +29,8 @@ def test_none_answered_is_a_fail_in_the_first_window() -> None:
     verdict = judge(weight=20).observe(seen(flow(144, 144), flow(36, 0, 2, unanswered=34)))
     assert verdict.status == "fail"
     assert verdict.reason == (
-        "The candidate fails: it answers nobody. 34 of its requests began and none was answered; stable answered "
-        "144 of 144 meanwhile."
+        "The candidate fails: it answers no requests. 34 of its requests started and none was answered; stable "
+        "answered 144 of 144 meanwhile."
     )
 
 
@@ -40,7 +40,7 @@ def test_requests_that_hang_while_their_clients_wait_are_a_fail_after_the_next_w
     assert judged.observe(seen(flow(144, 144), flow(36, 0, 36))).status == "inconclusive"
     verdict = judged.observe(seen(flow(144, 144), flow(36, 0, 72)))
     assert verdict.status == "fail"
-    assert "36 of its requests began and none was answered" in verdict.reason
+    assert "36 of its requests started and none was answered" in verdict.reason
 
 
 def test_a_deadlock_before_the_end_of_the_bake_does_not_pass() -> None:
@@ -51,7 +51,7 @@ def test_a_deadlock_before_the_end_of_the_bake_does_not_pass() -> None:
     verdict = judged.observe(seen(flow(800, 800, 1), flow(200, 190, 10)))
     assert verdict.status == "inconclusive"
     assert verdict.reason == (
-        "10 of the candidate's requests have begun and are not answered yet; going by stable, 0.25 would be normal."
+        "10 of the candidate's requests have started and are not answered yet; judging by stable, 0.25 would be normal."
     )
     assert judged.observe(seen(flow(800, 800, 1), flow(200, 210, 0))).status == "pass"
 
@@ -85,7 +85,7 @@ def test_a_source_without_begun_that_sees_nobody_is_a_fail() -> None:
     judged = judge(weight=50, bake_s=180)
     statuses = [judged.observe(window((250, 0), (0, 0), 10.0)) for _ in range(3)]
     assert [one.status for one in statuses] == ["inconclusive", "inconclusive", "fail"]
-    assert "answers nobody, or is sent nobody" in statuses[-1].reason
+    assert "answers no requests, or gets none" in statuses[-1].reason
 
 
 def test_a_candidate_that_falls_silent_is_a_fail() -> None:
@@ -157,4 +157,4 @@ def test_a_candidate_that_answers_as_stable_does_fails_of_none_of_this(
         sent = int(draw.poisson(rate))
         mine = int(draw.binomial(sent, weight / 100))
         reason = judged.observe(seen(sample(sent - mine), sample(mine))).reason
-        assert "answers nobody" not in reason
+        assert "answers no requests" not in reason

@@ -289,4 +289,4 @@ def test_the_fields_are_those_of_the_contract() -> None:
 )
 def test_a_figure_is_told_in_one_line(comparison: Comparison, told: str) -> None:
     """What was measured, of whom, and against which limit."""
-    assert comparison.told == told
+    assert comparison.sentence == told

@@ -105,7 +105,7 @@ def test_what_a_person_has_closed_stays_closed_while_the_same_is_seen() -> None:
 def test_who_closes_a_finding_is_known_and_it_is_open() -> None:
     """Nobody closes one without a name, or one that is closed; a task that is run again finds it done."""
     (one,) = after([report(0, changed())]).values()
-    with pytest.raises(UserError, match="nobody knows who closes"):
+    with pytest.raises(UserError, match="it is unknown who closes"):
         closed_by(one, who=None, reason="known", run="close-1", now=BEGIN)
     closed = closed_by(one, who="alice", reason="known", run="close-1", now=BEGIN)
     assert closed_by(closed, who="alice", reason="known", run="close-1", now=BEGIN) == closed
@@ -145,7 +145,7 @@ def test_a_version_that_is_left_takes_its_findings_along() -> None:
     ):
         (one,) = after([later], opened).values()
         assert one.closed is not None
-        assert "not live any more" in one.closed.reason
+        assert "no longer live" in one.closed.reason
 
 
 @pytest.mark.parametrize("standing", ["in_flight", "not_enabled"])

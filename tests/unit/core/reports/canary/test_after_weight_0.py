@@ -29,7 +29,7 @@ def said(requests: int | None, seconds: float | None) -> str:
     ("requests", "seconds", "words"),
     [
         (0, 12.0, "show no request to the candidate in 12 s after weight 0"),
-        (1234, 12.0, "still led 1,234 requests to the candidate in 12 s after weight 0"),
+        (1234, 12.0, "still sent 1,234 requests to the candidate in 12 s after weight 0"),
         (None, 0.0, "the metrics source gave no data"),
     ],
 )

@@ -299,7 +299,7 @@ def test_a_rollback_by_others_tells_when_weight_0_was_seen() -> None:
     story.restore("cancellation", "the run was stopped")
     (run,) = document_of(story)["runs"]
     told = {decision["kind"]: decision for decision in run["decisions"]}
-    assert told["rollback_started"]["words"] == "A rollback was begun: the run was stopped"
+    assert told["rollback_started"]["words"] == "A rollback was started: the run was stopped"
     assert told["rollback_started"]["by"] == "cancellation"
     assert run["weights"][-1] == {"at": told["weight_0_seen"]["at"], "weight": 0}
     assert told["weight_0_seen"]["at"] < told["rolled_back"]["at"]

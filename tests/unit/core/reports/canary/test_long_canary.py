@@ -118,7 +118,7 @@ def test_very_many_decisions_are_shown_by_their_ends() -> None:
     page = render_canary_html(document)
     assert len(document.runs[0].decisions) == 1001
     assert len(re.findall("<li><time", page)) == 200
-    assert "801 decisions between are not shown here; canary.json has them all." in page
+    assert "801 more decisions in between are not shown; canary.json has all of them." in page
     assert "<ol class=decisions start=902>" in page
     assert "and so on; 1002 in all, 5 % at the end" in page
     assert len(page) < _PAGE_BYTES
@@ -134,8 +134,8 @@ def test_very_many_runs_and_steps_are_shown_by_their_ends() -> None:
         story.now += timedelta(seconds=1)
         story.tell(WeightIntended(weight=5, storage_uri=CANDIDATE_URI, stable_storage_uri=STABLE_URI))
     page = render_canary_html(document_of(story))
-    assert "100 runs between are not shown here" in page
-    assert "101 steps between are not shown here" in page
+    assert "100 more runs in between are not shown" in page
+    assert "101 more steps in between are not shown" in page
 
 
 def test_very_long_words_are_cut() -> None:

@@ -57,12 +57,12 @@ def test_the_page_tells_what_matters() -> None:
         "Users are back on the stable version.",
         last.reason,
         "The step at 25 % failed after",
-        "For this reason a rollback was begun.",
+        "A rollback was started for this reason.",
         "not reached",
         "All questions together",
         "Errors above the ceiling",
         "How to read this",
-        "all came out the same",
+        "all are the same",
         "python -m slipway_core.canary canary.jsonl --explain",
     ):
         assert expected in words
@@ -74,16 +74,16 @@ def test_the_page_tells_what_matters() -> None:
         (good, ("✓ promoted", "is the stable version now", "in at most 1 % of canaries")),
         (
             without_data,
-            ("✗ rolled back", "could not be read", "taken back", "of them without data", "+2 without data"),
+            ("✗ rolled back", "could not be read", "rolled back", "of them without data", "+2 without data"),
         ),
-        (begun_anew, ("✓ promoted", "Begun anew", "canary-run-1.jsonl")),
+        (begun_anew, ("✓ promoted", "Restarted", "canary-run-1.jsonl")),
         (one_window, ("under way", "1", "not ended")),
         (
             golden_replays,
             ("✓ promoted", "Golden requests replayed to it", "of replayed golden requests", "replayed: 2 of"),
         ),
         (no_window, ("under way", "No window was judged.", "no request")),
-        (refused, ("✗ refused", "before any user was led to this version. It is too inaccurate.")),
+        (refused, ("✗ refused", "before this version had any users. It is too inaccurate.")),
     ],
 )
 def test_the_page_says_how_a_canary_ended(told: Callable[[], Story], expected: tuple[str, ...]) -> None:
@@ -98,7 +98,9 @@ def test_who_else_ended_a_canary_is_told() -> None:
     story.canary(Traffic(), windows=3)
     story.restore("cancellation", "the run was stopped")
     words = words_of(render_canary_html(canary_evidence(story.events, story.policy)))
-    assert "A rollback was begun: the run was stopped. The judge had not condemned the candidate." in words
+    assert (
+        "A rollback was started: the run was stopped. The judge had not found against the candidate." in words
+    )
     assert "(cancellation)" in words
 
 
@@ -108,8 +110,10 @@ def test_a_rollback_for_another_reason_than_the_verdict_is_told() -> None:
     story.canary(Traffic(), windows=3)
     story.restore("plan", "The canary has used up its budget.")
     words = words_of(render_canary_html(canary_evidence(story.events, story.policy)))
-    assert "A rollback was begun: The canary has used up its budget. The judge had not condemned" in words
-    assert "may go on" not in words
+    assert (
+        "A rollback was started: The canary has used up its budget. The judge had not found against" in words
+    )
+    assert "may continue" not in words
 
 
 def test_verdicts_that_do_not_come_out_again_are_told() -> None:
@@ -118,8 +122,8 @@ def test_verdicts_that_do_not_come_out_again_are_told() -> None:
     differs = Recomputed(agrees=False, first_difference=7)
     runs = [document.runs[0].model_copy(update={"recomputed": differs})]
     words = words_of(render_canary_html(document.model_copy(update={"runs": runs})))
-    assert "window 7 came out otherwise than recorded" in words
-    assert "all came out the same" not in words
+    assert "window 7 differs from the record" in words
+    assert "all are the same" not in words
 
 
 # --- what the page is ---

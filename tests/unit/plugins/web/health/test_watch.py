@@ -64,7 +64,7 @@ def test_nobody_waits_for_a_part_that_hangs(monkeypatch: pytest.MonkeyPatch) -> 
         began = time.monotonic()
         wrong = one.look().wrong
         longest = max(longest, time.monotonic() - began)
-        return any("staging Triton has not answered since" in part.told for part in wrong)
+        return any("staging Triton has not answered since" in part.sentence for part in wrong)
 
     wait_until(is_silent, "it is told", 60)
     assert longest < 10

@@ -22,19 +22,19 @@ def test_a_window_stands_in_the_hours_of_utc() -> None:
     view = calendar_view({"a": [OFFICE], "b": [NIGHT]}, {}, (), NOW)
     assert len(view.days) == DAYS
     first, second = view.rows
-    assert [part.told for part in first.cells[1].opened] == ["08:00 to 15:00"]
-    assert [part.told for part in second.cells[1].opened] == ["22:00 to 24:00"]
-    assert [part.told for part in second.cells[2].opened] == ["00:00 to 02:00"]
-    assert first.cells[0].told == "open not at all"
+    assert [part.label for part in first.cells[1].opened] == ["08:00 to 15:00"]
+    assert [part.label for part in second.cells[1].opened] == ["22:00 to 24:00"]
+    assert [part.label for part in second.cells[2].opened] == ["00:00 to 02:00"]
+    assert first.cells[0].label == "closed"
 
 
 def test_a_freeze_stands_in_each_day_that_it_touches() -> None:
     """From the hour at which it began to the hour at which it ends."""
     (row,) = calendar_view({"a": []}, {"a": [freeze(20)]}, (), NOW).rows
-    assert [part.told for part in row.cells[0].frozen] == ["15:30 to 24:00"]
-    assert [part.told for part in row.cells[1].frozen] == ["00:00 to 11:30"]
+    assert [part.label for part in row.cells[0].frozen] == ["15:30 to 24:00"]
+    assert [part.label for part in row.cells[1].frozen] == ["00:00 to 11:30"]
     assert row.cells[2].frozen == ()
-    assert row.cells[1].told == "open 00:00 to 24:00; frozen 00:00 to 11:30"
+    assert row.cells[1].label == "open 00:00 to 24:00; frozen 00:00 to 11:30"
 
 
 def test_a_freeze_of_every_model_has_a_line_for_those_without_windows() -> None:

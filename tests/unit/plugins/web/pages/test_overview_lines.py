@@ -51,7 +51,7 @@ def test_a_pause_a_hold_and_a_question_need_a_person() -> None:
     release = flight(paused="lunch", held="a freeze", waits_for_approval="promotion")
     needs = lines(document("a", open_release=release))[0].needs
     assert [one.kind for one in needs] == ["approval", "pause", "hold"]
-    assert [one.told for one in needs] == [
+    assert [one.reason for one in needs] == [
         "waits for approval before the promotion",
         "paused: lunch",
         "held: a freeze",

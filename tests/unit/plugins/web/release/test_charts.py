@@ -70,13 +70,13 @@ def test_evidence_stands_against_its_threshold_on_a_log_scale() -> None:
     (level,) = chart.levels
     assert level.label == "decides at 100"
     assert heights[2] == pytest.approx(level.at, abs=0.1)
-    assert "1,000 of 100" in chart.told
+    assert "1,000 of 100" in chart.description
 
 
 def test_two_thresholds_have_a_line_each() -> None:
     """Where worse and no worse are decided at other values each says what it means."""
     chart = _chart([_window(0, no_worse_threshold=20.0), _window(1, no_worse_threshold=20.0)], "evidence")
-    assert [one.label for one in chart.levels] == ["worse: roll back at 100", "no worse: pass at 20"]
+    assert [one.label for one in chart.levels] == ["worse: roll back at 100", "as good: pass at 20"]
 
 
 def test_a_window_without_data_breaks_the_line() -> None:

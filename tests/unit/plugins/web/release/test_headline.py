@@ -28,8 +28,8 @@ def _open(**changes: Any) -> OpenRelease:
 
 
 UNDER_WAY: list[tuple[dict[str, Any], str, str]] = [
-    ({}, "under way", "The release of version 3 begins. It has no users."),
-    ({"stage": "validate"}, "under way", "Version 3 is at the stage validation. It has no users."),
+    ({}, "under way", "The release of version 3 is starting. It has no users."),
+    ({"stage": "validate"}, "under way", "Current stage: validation. Version 3 has no users."),
     (
         {"stage": "canary", "weight_intended": 20, "weight_observed": 20, "verdict": "pass"},
         "canary",
@@ -38,12 +38,12 @@ UNDER_WAY: list[tuple[dict[str, Any], str, str]] = [
     (
         {"stage": "canary", "weight_intended": 20, "weight_observed": None},
         "canary",
-        "Version 3 has 20 % of the users. The judge has seen no window yet.",
+        "Version 3 has 20 % of the users. The judge has no data yet.",
     ),
     (
         {"paused": "ben: a look", "weight_observed": 20},
         "paused",
-        "Version 3 stays at 20 %: a person has paused it.",
+        "Version 3 stays at 20 %: paused by a person.",
     ),
     (
         {"held": "frozen", "weight_observed": 5},
@@ -54,23 +54,23 @@ UNDER_WAY: list[tuple[dict[str, Any], str, str]] = [
     (
         {"waits_for_approval": "canary"},
         "needs a person",
-        "Version 3 waits for an approval before it gets its first users.",
+        "Version 3 needs approval before it gets its first users.",
     ),
     (
         {"waits_for_approval": "promotion"},
         "needs a person",
-        "Version 3 waits for an approval before it gets all users.",
+        "Version 3 needs approval before it gets all users.",
     ),
-    ({"rolling_back": True, "weight_observed": 20}, "going back", "Users are being taken off version 3."),
+    ({"rolling_back": True, "weight_observed": 20}, "going back", "Users are being moved off version 3."),
     (
         {"is_rollback": True, "stable_version": 2},
         "rollback",
-        "All users are being led back from version 3 to version 2.",
+        "All users are being moved back from version 3 to version 2.",
     ),
     (
         {"is_rollback": True, "stable_version": 4, "waits_for_approval": "promotion"},
         "needs a person",
-        "The way back to version 4 waits for another person's approval.",
+        "The rollback to version 4 needs another person's approval.",
     ),
 ]
 
@@ -79,7 +79,7 @@ UNDER_WAY: list[tuple[dict[str, Any], str, str]] = [
 def test_a_release_under_way_is_told_in_a_sentence(stands: dict[str, Any], word: str, told: str) -> None:
     """Which share of the users it has, what it waits for, and what the judge says."""
     found = headline(_line(), _open(**stands), None)
-    assert (found.word, found.told) == (word, told)
+    assert (found.word, found.sentence) == (word, told)
 
 
 ENDED: list[tuple[dict[str, Any], str, str]] = [
@@ -103,19 +103,19 @@ ENDED: list[tuple[dict[str, Any], str, str]] = [
     (
         {"outcome": "refused", "refused_by": "validate"},
         "refused",
-        "Version 3 was refused by the stage validation. No user met it.",
+        "Version 3 was refused by validation. It has had no users.",
     ),
     (
         {"outcome": "refused", "refused_by": "approve"},
         "declined",
-        "Version 3 was declined before the canary. No user met it.",
+        "Version 3 was declined before the canary. It has had no users.",
     ),
     (
         {"outcome": "refused", "refused_by": "approve_promotion", "candidate_requests": 1200},
         "declined",
         "Version 3 was declined before the promotion. It answered 1,200 requests.",
     ),
-    ({"outcome": "cancelled"}, "stopped", "The release of version 3 was stopped. No user met it."),
+    ({"outcome": "cancelled"}, "stopped", "The release of version 3 was stopped. It has had no users."),
     (
         {"outcome": "failed", "candidate_requests": 1200},
         "failed",
@@ -124,7 +124,7 @@ ENDED: list[tuple[dict[str, Any], str, str]] = [
     (
         {"rejected_only": True, "rejection": RejectionLine(told="rejected by anna", at=NOW)},
         "rejected",
-        "Version 3 was rejected before any release of it.",
+        "Version 3 was rejected before it was released.",
     ),
     ({"unreadable": "a gap"}, "cannot be read", "The record of version 3 cannot be read."),
 ]
@@ -134,7 +134,7 @@ ENDED: list[tuple[dict[str, Any], str, str]] = [
 def test_a_release_that_is_over_says_how_and_by_whom(ended: dict[str, Any], word: str, told: str) -> None:
     """Outcome, who decided, and whether users met it; the record's reason beside it."""
     found = headline(_line(reason="why", **ended), None, None)
-    assert (found.word, found.told) == (word, told)
+    assert (found.word, found.sentence) == (word, told)
 
 
 def test_a_candidate_that_is_not_up_yet_says_what_it_waits_for() -> None:
@@ -161,7 +161,7 @@ def test_a_decision_to_roll_back_is_told_before_the_record_has_it() -> None:
         reason="more errors",
     )
     found = headline(_line(), _open(stage="canary", weight_observed=20), live)
-    assert (found.word, found.told) == ("going back", "Users are being taken off version 3.")
+    assert (found.word, found.sentence) == ("going back", "Users are being moved off version 3.")
     assert found.reason == "more errors"
 
 
@@ -171,7 +171,7 @@ def test_what_the_watch_wrote_last_counts_first() -> None:
         model="digits", version=3, release_id="digits-3", written_at=NOW, verdict="fail", reason="errors"
     )
     stands = _open(stage="canary", weight_observed=20, verdict="pass")
-    assert headline(_line(), stands, live).told.endswith("The judge sees harm.")
+    assert headline(_line(), stands, live).sentence.endswith("The judge sees harm.")
     assert headline(_line(), stands, live).reason == "errors"
     paused = live.model_copy(update={"paused": "ben: a look"})
     assert headline(_line(), stands, paused).word == "paused"

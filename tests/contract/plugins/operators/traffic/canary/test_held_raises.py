@@ -269,7 +269,7 @@ def test_a_resume_in_a_freeze_raises_nothing(
     lease.pause("a person wants to look")
     frozen(store, reason="audit")
     told = resume(store, tmp_path)
-    assert "goes on; no weight is raised before that ends: every model is frozen by bob" in told
+    assert "continues; no weight is raised before that ends: every model is frozen by bob" in told
     assert lease.lease is not None
     assert not lease.lease.paused
     with pytest.raises(TaskDeferred) as deferred:
@@ -278,7 +278,7 @@ def test_a_resume_in_a_freeze_raises_nothing(
     assert state(store).intended_weight == first
     asks(store, tmp_path, "thaw")
     lease.pause("a person wants to look")
-    assert resume(store, tmp_path) == "the canary of digits-3 goes on"
+    assert resume(store, tmp_path) == "the canary of digits-3 continues"
     key = audit_key("digits", 3, "digits-resume", "resumed")
     kept = AuditEntry.from_bytes(store.require(key, remedy="none"), key)
     assert (kept.by, kept.reason) == ("carol", "looked at it")

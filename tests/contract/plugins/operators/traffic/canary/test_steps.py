@@ -145,7 +145,7 @@ def test_the_end_of_a_canary_is_told_once_and_without_contradiction(
     text = str(failed.value)
     assert [text.count(word) for word in ("Expected", "found", "Remedy")] == [1, 1, 1]
     assert reason in text
-    assert ("mend the model" in text) == (by == "judge")
+    assert ("fix the model" in text) == (by == "judge")
 
 
 def test_a_try_names_itself_on_the_lease(release_run: ReleaseRun, service: ServiceDouble) -> None:

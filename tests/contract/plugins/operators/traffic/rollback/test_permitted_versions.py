@@ -94,7 +94,7 @@ def test_a_version_that_was_refused_is_refused_here_too(
     record.append(ReleaseFinished(outcome="refused", refused_by="validate"))
     patches = len(service.patches)
     with pytest.raises(
-        AirflowFailException, match=r"nobody may be led to version 5 .* it was never promoted"
+        AirflowFailException, match=r"no users may be sent to version 5 .* it was never promoted"
     ):
         name_it(RunDouble(version=5, emergency=emergency))
     assert len(service.patches) == patches
@@ -158,7 +158,7 @@ def test_a_newer_version_must_be_asked_for_as_such(
         roll_back(release_run, run)
     _, digest = ModelRegistry(store).require_with_digest("digits", 2)
     record = ReleaseRecord(store, "digits", 1, RUN)
-    for by, refusal in (("alice", "by another person than alice"), ("bob", None)):
+    for by, refusal in (("alice", "by a person other than alice"), ("bob", None)):
         record.append(Approved(before="promotion", by=by, manifest_sha256=digest))
         if refusal is not None:
             with pytest.raises(AirflowFailException, match=refusal):

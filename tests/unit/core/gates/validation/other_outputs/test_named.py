@@ -87,4 +87,4 @@ def test_the_request_for_approval_names_them() -> None:
     )
     shown = report_parts(found)
     body = approval_body(fold([started]), evidence_uri="s3://b/e", validation=shown, benchmark=None)
-    assert "**Outputs that nobody has looked at:** `digit`" in body
+    assert "**Outputs that were not checked:** `digit`" in body

@@ -33,11 +33,12 @@ from slipway_core.record.kinds import (
 )
 from slipway_core.record.stage_names import stage_name
 from slipway_core.rollout.pods.drain import told_of
+from slipway_core.written_numbers import counted
 
 _STAGE_ENDS = {
     "passed": "passed",
     "refused": "refused the version",
-    "inconclusive": "could not tell",
+    "inconclusive": "was inconclusive",
     "failed": "failed",
     "skipped": "was skipped",
     "reused": "found its work done",
@@ -54,18 +55,18 @@ _OUTCOMES = {
 }
 
 
-def told(event: Event) -> str:
+def sentence_of(event: Event) -> str:
     """Return what an event says, in one sentence; of a kind that only a later version knows, its name."""
-    return cut(_told(event.data))
+    return cut(_sentence(event.data))
 
 
 @singledispatch
-def _told(data: EventData) -> str:
+def _sentence(data: EventData) -> str:
     return f"An event of the kind {data.kind}, which this version does not know."
 
 
 def _of(kind: type) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    return _told.register(kind)
+    return _sentence.register(kind)
 
 
 @_of(ReleaseStarted)
@@ -112,7 +113,10 @@ def _weight_observed(data: WeightObserved) -> str:
 @_of(WindowJudged)
 def _window_judged(data: WindowJudged) -> str:
     status, reason = data.verdict.get("status"), data.verdict.get("reason")
-    seen = f"{data.candidate_requests:,} requests to the candidate so far, {data.candidate_errors:,} errors"
+    seen = (
+        f"{counted(data.candidate_requests, 'request')} to the candidate so far, "
+        f"{counted(data.candidate_errors, 'error')}"
+    )
     said = f"The judge said {status}" if isinstance(status, str) else "The judge looked at a window"
     return f"{said} ({seen}){_why(reason if isinstance(reason, str) else None)}"
 
@@ -125,7 +129,7 @@ def _step_finished(data: StepFinished) -> str:
 
 @_of(RollbackStarted)
 def _rollback_started(data: RollbackStarted) -> str:
-    return f"A rollback was begun by {data.by}{_why(data.reason)}"
+    return f"A rollback was started by {data.by}{_why(data.reason)}"
 
 
 @_of(RollbackPhase)
@@ -171,7 +175,7 @@ def _raise_held(data: RaiseHeld) -> str:
 
 @_of(HoldOverridden)
 def _hold_overridden(data: HoldOverridden) -> str:
-    return f"{data.by} said that it is not held by this: {data.hold}{_why(data.reason, '; the reason')}"
+    return f"{data.by} overrode this hold: {data.hold}{_why(data.reason, '; the reason')}"
 
 
 def _why(reason: str | None, before: str = "") -> str:

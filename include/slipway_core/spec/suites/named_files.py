@@ -59,7 +59,7 @@ def parse_suite(text: str, name: str) -> tuple[Expectation, ...]:
             return suite.expectations
         found = "no expectation"
     raise SpecError(
-        f"{name} is no suite of expectations that can be used",
+        f"{name} is not a valid suite of expectations",
         expected='JSON as great-expectations writes a suite: {"name": …, "expectations": [{"type": …, "kwargs": …}]}',
         found=found,
         remedy="Correct it; docs/gates.md lists the types of expectations.",
@@ -77,7 +77,9 @@ def _is_of_version_0(data: Any) -> bool:
     )
 
 
-def read_beside(data: Mapping[str, Any], folder: Path, name: str, *, insists: bool = True) -> dict[str, str]:
+def read_named_files(
+    data: Mapping[str, Any], folder: Path, name: str, *, insists: bool = True
+) -> dict[str, str]:
     """Return, by name, the text of each file that a release file names.
 
     :param data: the release file, not yet checked.

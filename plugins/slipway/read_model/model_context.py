@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
-from slipway.concurrency import each
+from slipway.concurrency import map_concurrently
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.holds import HoldReader
@@ -17,8 +17,8 @@ from slipway_core.operations.layout import findings_prefix, pin_prefix
 from slipway_core.operations.pins import pinned_versions
 from slipway_core.operations.revalidation.findings import Finding
 from slipway_core.publishing.tombstone import tombstone_key
-from slipway_core.read_model.documents import LINES_BESIDE, FindingLine, FreezeLine
-from slipway_core.read_model.model_fold import Beside
+from slipway_core.read_model.documents import CONTEXT_LINES, FindingLine, FreezeLine
+from slipway_core.read_model.model_fold import ModelContext
 from slipway_core.read_model.stored import cut
 
 log = logging.getLogger(__name__)
@@ -27,12 +27,12 @@ _READERS = 8
 Found = TypeVar("Found")
 
 
-def read_beside(store: ModelStoreHook, model: str, now: datetime) -> Beside:
+def read_context(store: ModelStoreHook, model: str, now: datetime) -> ModelContext:
     """Return what lies beside a model's records, by three listings. What cannot be right is left out, and logged.
 
     :raises TransientError: the store does not answer.
     """
-    return Beside(
+    return ModelContext(
         pinned=_or(frozenset(), lambda: _pinned(store, model)),
         freezes=_or((), lambda: read_freezes(store, model, now)),
         findings=_or((), lambda: _findings(store, model)),
@@ -61,7 +61,7 @@ def _pinned(store: ModelStoreHook, model: str) -> frozenset[int]:
 
 def _findings(store: ModelStoreHook, model: str) -> tuple[FindingLine, ...]:
     """Return the open findings; of very many only the newest are read."""
-    entries = sorted(store.entries(findings_prefix(model)), key=lambda one: one.written_at)[-LINES_BESIDE:]
+    entries = sorted(store.entries(findings_prefix(model)), key=lambda one: one.written_at)[-CONTEXT_LINES:]
 
     def read(entry: StoredObject) -> Finding | None:
         try:
@@ -79,7 +79,7 @@ def _findings(store: ModelStoreHook, model: str) -> tuple[FindingLine, ...]:
             told=cut(one.told),
             opened_at=one.opened_at,
         )
-        for one in each(read, entries, _READERS)
+        for one in map_concurrently(read, entries, _READERS)
         if one is not None and one.is_open and one.model == model
     )
 
@@ -90,5 +90,5 @@ def _or(otherwise: Found, read: Callable[[], Found]) -> Found:
     except TransientError:
         raise
     except UserError as error:
-        log.warning("a part of the read model cannot be told: %s", error)
+        log.warning("a part of the read model is unknown: %s", error)
         return otherwise

@@ -12,7 +12,7 @@ from slipway_core.errors import SlipwayError
 
 
 @contextmanager
-def told_failures(context: Mapping[str, Any]) -> Iterator[None]:
+def noted_failures(context: Mapping[str, Any]) -> Iterator[None]:
     """`airflow_failures` for what a person asks for by a run of its own: the run's note says why it was not done.
 
     :param context: the task's; the run's parameter ``model`` says what it is about, without one every model.
@@ -22,9 +22,9 @@ def told_failures(context: Mapping[str, Any]) -> Iterator[None]:
             yield
     except PlainFailure as failure:
         error = failure.__cause__
-        told = error.in_short() if isinstance(error, SlipwayError) else str(failure)
+        reason = error.in_short() if isinstance(error, SlipwayError) else str(failure)
         remedy = error.remedy if isinstance(error, SlipwayError) else None
         tell_act(
-            context, context["params"].get("model"), f"not done: {told}" + (f". {remedy}" if remedy else "")
+            context, context["params"].get("model"), f"not done: {reason}" + (f". {remedy}" if remedy else "")
         )
         raise
