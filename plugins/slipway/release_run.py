@@ -180,7 +180,7 @@ class ReleaseRun(BaseModel):
             return cls.model_validate_json(rendered if isinstance(rendered, str) else json.dumps(rendered))
         except (ValidationError, ValueError, RecursionError) as error:
             raise UserError(
-                "what this task was given is no admitted release",
+                "this task was not given an admitted release",
                 expected=f"what the task {ADMIT_TASK!r} returned",
                 found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
                 remedy="Clear the whole run, so that it is admitted again.",

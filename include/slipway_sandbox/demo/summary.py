@@ -147,7 +147,7 @@ def _rollback_lines(releases: Sequence[Mapping[str, Any]]) -> list[str]:
         if entry["outcome"] == "rolled_back" and seconds is not None:
             lines.append(
                 f"Version {entry['version']} gave {canary.get('bad_requests_before_rollback')} bad answers; "
-                f"{_number(seconds):.1f} s after the first it no longer had traffic."
+                f"{_number(seconds):.1f} s after the first it had no traffic any more."
             )
     return lines
 
