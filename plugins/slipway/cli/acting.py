@@ -17,7 +17,7 @@ from slipway_core.acts.requests import Asked, Question, request_of, require_fill
 from slipway_core.errors import SlipwayError, TransientError, UserError
 
 if TYPE_CHECKING:
-    from slipway.cli.desk import Desk
+    from slipway.cli.invocation import Invocation
 
 ACT_AGE_S = 3.0
 """By what is older no act is refused: it is read anew."""
@@ -33,8 +33,8 @@ _STATUS: tuple[tuple[type[SlipwayError], int], ...] = (
 class DeskAirflow:
     """Airflow's REST API, as who calls the command; nothing of it waits for anything else meanwhile."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._airflow = desk.airflow
+    def __init__(self, invocation: Invocation) -> None:
+        self._airflow = invocation.airflow
 
     async def get(self, *path: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Read something."""
@@ -53,7 +53,7 @@ class DeskAirflow:
         return next((status for kind, status in _STATUS if isinstance(error, kind)), 0)
 
 
-def require_available(desk: Desk, act: Act, asked: Asked) -> None:
+def require_available(invocation: Invocation, act: Act, asked: Asked) -> None:
     """Ask the read model whether an act makes sense now; rights are Airflow's, and the workflow asks again.
 
     :raises CommandError: it makes none; the error has the reason and the next command.
@@ -62,13 +62,15 @@ def require_available(desk: Desk, act: Act, asked: Asked) -> None:
 
     if asked.model is None:
         return
-    document = desk.server.model_or_empty(asked.model, desk.clock.now(), most_age_s=ACT_AGE_S)
+    document = invocation.server.model_or_empty(asked.model, invocation.clock.now(), most_age_s=ACT_AGE_S)
     now = document.open_release
-    found = desk.server.version(asked.model, now.version, most_age_s=ACT_AGE_S) if now is not None else None
+    found = (
+        invocation.server.version(asked.model, now.version, most_age_s=ACT_AGE_S) if now is not None else None
+    )
     view = found.view if found is not None else None
     situation = Situation(
         document,
-        person=desk.settings.access.user,
+        person=invocation.settings.access.user,
         version=asked.version,
         force=asked.force,
         live=found.live if found is not None else None,
@@ -82,7 +84,7 @@ def require_available(desk: Desk, act: Act, asked: Asked) -> None:
         raise CommandError(f"{act.title}: {answer.reason}", remedy=remedy)
 
 
-def carry_out(desk: Desk, act: Act, asked: Asked) -> Done:
+def carry_out(invocation: Invocation, act: Act, asked: Asked) -> Done:
     """Ask Airflow for what an act needs.
 
     :raises SlipwayError: something is filled in wrongly, it makes no sense now, the person may not, or the server does
@@ -93,20 +95,22 @@ def carry_out(desk: Desk, act: Act, asked: Asked) -> Done:
     _require_typed(act, asked)
     try:
         if not asked.emergency:
-            require_available(desk, act, asked)
+            require_available(invocation, act, asked)
     except TransientError as error:
         if not act.on_old_data:
             raise
         # What takes users back, or holds something, waits for no document: the workflow asks again, and knows better.
-        desk.warn(f"how things stand is not known now ({error.in_short()}); it is asked for all the same")
+        invocation.warn(
+            f"how things stand is not known now ({error.in_short()}); it is asked for all the same"
+        )
     if act.offered == "landed" and asked.model is not None and asked.version is not None:
-        require_landed(desk, asked.model, asked.version)
+        require_landed(invocation, asked.model, asked.version)
     if act.means == "answer":
-        asked = replace(asked, question=_question(desk, asked.model or ""))
+        asked = replace(asked, question=_question(invocation, asked.model or ""))
     if act.means == "fail_run":
-        asked = replace(asked, release_id=_open_run(desk, asked.model or ""))
+        asked = replace(asked, release_id=_open_run(invocation, asked.model or ""))
     request = request_of(act.name, asked)
-    done = asyncio.run(ask_airflow(DeskAirflow(desk), act, request, model=asked.model))
+    done = asyncio.run(ask_airflow(DeskAirflow(invocation), act, request, model=asked.model))
     if done.became == "under_way":
         raise CommandError(
             f"this version is being released already, by the run {done.run_id}",
@@ -134,26 +138,26 @@ def _require_typed(act: Act, asked: Asked) -> None:
         ) from None
 
 
-def _question(desk: Desk, model: str) -> Question:
+def _question(invocation: Invocation, model: str) -> Question:
     """Return what the model's release waits for.
 
     Where no document can be read that is new enough, every open question of Airflow's is looked at.
     """
     try:
-        release = desk.server.model(model, most_age_s=ACT_AGE_S).open_release
+        release = invocation.server.model(model, most_age_s=ACT_AGE_S).open_release
     except TransientError:
-        found = [one for dag_id in _ASKING for one in _questions_of(desk, dag_id, "~", model)]
+        found = [one for dag_id in _ASKING for one in _questions_of(invocation, dag_id, "~", model)]
     else:
         dag_id = "" if release is None else _ASKING[release.is_rollback]
-        found = [] if release is None else _questions_of(desk, dag_id, release.release_id, model)
+        found = [] if release is None else _questions_of(invocation, dag_id, release.release_id, model)
     if not found:
         raise CommandError(f"nothing of {model} waits for a person", remedy=f"slipway get {model}")
     return found[0]
 
 
-def _questions_of(desk: Desk, dag_id: str, run_id: str, model: str) -> list[Question]:
+def _questions_of(invocation: Invocation, dag_id: str, run_id: str, model: str) -> list[Question]:
     """Return the open questions of a run, or with `~` of each run that is about the model."""
-    airflow = desk.airflow
+    airflow = invocation.airflow
     try:
         answer = airflow.ask(
             airflow.tasks.get_hitl_details, dag_id, run_id, response_received=False, limit=RUNS_LOOKED_AT
@@ -164,29 +168,29 @@ def _questions_of(desk: Desk, dag_id: str, run_id: str, model: str) -> list[Ques
     return [
         Question(dag_id, run_id if run_id != "~" else task.dag_run_id, task.task_id, task.map_index)
         for task in tasks
-        if run_id != "~" or _is_about(desk, dag_id, task.dag_run_id, model)
+        if run_id != "~" or _is_about(invocation, dag_id, task.dag_run_id, model)
     ]
 
 
-def _is_about(desk: Desk, dag_id: str, run_id: str, model: str) -> bool:
-    airflow = desk.airflow
+def _is_about(invocation: Invocation, dag_id: str, run_id: str, model: str) -> bool:
+    airflow = invocation.airflow
     run = airflow.ask(airflow.dag_runs.get_dag_run, dag_id, run_id)
     return (run.conf or {}).get("model") == model
 
 
-def _open_run(desk: Desk, model: str) -> str:
+def _open_run(invocation: Invocation, model: str) -> str:
     """Return the run of the model's release that is under way; by Airflow alone where no document can be read."""
     try:
-        release = desk.server.model(model, most_age_s=ACT_AGE_S).open_release
+        release = invocation.server.model(model, most_age_s=ACT_AGE_S).open_release
     except TransientError:
-        return _only_run(desk, model)
+        return _only_run(invocation, model)
     if release is None:
         raise CommandError(f"no release of {model} is under way", remedy=f"slipway get {model}")
     return release.release_id
 
 
-def _only_run(desk: Desk, model: str) -> str:
-    airflow = desk.airflow
+def _only_run(invocation: Invocation, model: str) -> str:
+    airflow = invocation.airflow
     answer = airflow.ask(
         airflow.dag_runs.get_dag_runs, MODEL_RELEASE, state=list(UNDER_WAY), limit=RUNS_LOOKED_AT
     )

@@ -11,14 +11,14 @@ from slipway.cli.plain import plain
 from slipway_core.errors import UserError
 
 if TYPE_CHECKING:
-    from slipway.cli.desk import Desk
+    from slipway.cli.invocation import Invocation
     from slipway.cli.server import Server
     from slipway_core.read_model.documents import ModelDocument
     from slipway_core.read_model.landed import LandedProblem
     from slipway_core.read_model.waiting import WaitingRun
 
 
-def require_landed(desk: Desk, model: str, version: int) -> None:
+def require_landed(invocation: Invocation, model: str, version: int) -> None:
     """Ask the server whether a version has landed whole, and can be released.
 
     :raises CommandError: it has not, or it cannot; the error says why and what to do.
@@ -27,7 +27,7 @@ def require_landed(desk: Desk, model: str, version: int) -> None:
     from slipway_core.read_model import landed
 
     try:
-        landed.require_landed(desk.server.landed(model), version)
+        landed.require_landed(invocation.server.landed(model), version)
     except UserError as error:
         if isinstance(error, CommandError):
             raise

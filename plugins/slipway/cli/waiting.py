@@ -18,7 +18,7 @@ from slipway_core.errors import TransientError
 from slipway_core.operations.run_notes import own_words
 
 if TYPE_CHECKING:
-    from slipway.cli.desk import Desk
+    from slipway.cli.invocation import Invocation
     from slipway_core.read_model.documents import ModelDocument, VersionLine
 
 POLL_S = 2.0
@@ -57,18 +57,18 @@ class Run:
         return self.state in _FINAL_RUNS
 
 
-def read_run(desk: Desk, dag_id: str, run_id: str, *, asked: str = "") -> Run:
+def read_run(invocation: Invocation, dag_id: str, run_id: str, *, asked: str = "") -> Run:
     """Return a run as it is now.
 
     :param asked: the reason that it was started with, which is no word of the run's own.
     """
     path = f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
-    document = json.loads(desk.session.get(path))
+    document = json.loads(invocation.session.get(path))
     note = own_words(str(document.get("note") or ""), asked)
     return Run(str(document.get("state") or ""), plain(note))
 
 
-def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[None]:
+def looks(invocation: Invocation, deadline: Deadline, what: str, remedy: str) -> Iterator[None]:
     """Yield for each look, with a pause between two.
 
     :param what: what is waited for, for the error.
@@ -76,7 +76,7 @@ def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[No
     """
     while True:
         yield
-        if deadline.is_over(desk.clock.now()):
+        if deadline.is_over(invocation.clock.now()):
             raise CommandError(
                 f"timed out waiting for {what}",
                 code=ExitCode.TIMEOUT,
@@ -84,40 +84,45 @@ def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[No
                 found="it continues: nothing was stopped",
                 remedy=remedy,
             )
-        desk.clock.sleep(POLL_S)
+        invocation.clock.sleep(POLL_S)
 
 
 class Progress:
     """Says each sentence once, as long as it does not change."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk, self._last = desk, ""
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation, self._last = invocation, ""
 
     def say(self, text: str) -> None:
         """Say it, unless it was the last thing that was said."""
         if text and text != self._last:
             self._last = text
-            self._desk.printer.say(f"{self._desk.clock.now():%H:%M:%S}  {text}")
+            self._invocation.printer.say(f"{self._invocation.clock.now():%H:%M:%S}  {text}")
 
 
 def wait_for_release(
-    desk: Desk, model: str, deadline: Deadline, *, release_id: str = "", version: int | None = None
+    invocation: Invocation,
+    model: str,
+    deadline: Deadline,
+    *,
+    release_id: str = "",
+    version: int | None = None,
 ) -> VersionLine | None:
     """Wait until a release is over; return the line of its version.
 
     :param release_id: the run; "": that of the release under way, or of the version.
     :return: None where nothing has been released.
     """
-    progress, after_end = Progress(desk), 0
-    for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
+    progress, after_end = Progress(invocation), 0
+    for _ in looks(invocation, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
         try:
-            document = desk.server.model_or_empty(model, desk.clock.now())
-            run = read_run(desk, MODEL_RELEASE, release_id) if release_id else None
+            document = invocation.server.model_or_empty(model, invocation.clock.now())
+            run = read_run(invocation, MODEL_RELEASE, release_id) if release_id else None
         except TransientError as error:
             progress.say(f"no answer: {plain(error.in_short())}")
             continue
         line = _line(document, release_id, version)
-        waits = runs_waiting(desk.server, document, version)
+        waits = runs_waiting(invocation.server, document, version)
         progress.say(
             plain(in_flight(document.open_release))
             or "; ".join(f"{one.subject}: {one.told}" for one in waits)
@@ -155,18 +160,18 @@ def _line(document: ModelDocument, release_id: str, version: int | None) -> Vers
 
 
 def wait_for_rollback(
-    desk: Desk, model: str, run_id: str, started: datetime, deadline: Deadline, *, asked: str
+    invocation: Invocation, model: str, run_id: str, started: datetime, deadline: Deadline, *, asked: str
 ) -> None:
     """Wait until nobody reaches the version that was taken back, which is said, and then until the run is over.
 
     :param asked: the reason that it was started with.
     :raises CommandError: the run failed.
     """
-    progress, is_safe, after_end = Progress(desk), False, 0
-    for _ in looks(desk, deadline, f"the end of the rollback of {model}", f"slipway get {model} -w"):
+    progress, is_safe, after_end = Progress(invocation), False, 0
+    for _ in looks(invocation, deadline, f"the end of the rollback of {model}", f"slipway get {model} -w"):
         try:
-            document = desk.server.model_or_empty(model, desk.clock.now())
-            run = read_run(desk, MODEL_ROLLBACK, run_id, asked=asked)
+            document = invocation.server.model_or_empty(model, invocation.clock.now())
+            run = read_run(invocation, MODEL_ROLLBACK, run_id, asked=asked)
         except TransientError as error:
             progress.say(f"no answer: {plain(error.in_short())}")
             continue
@@ -206,17 +211,17 @@ def _left_by_all(document: ModelDocument, started: datetime) -> int | None:
 
 
 def wait_for_run(
-    desk: Desk, dag_id: str, run_id: str, deadline: Deadline, next_command: str, *, asked: str
+    invocation: Invocation, dag_id: str, run_id: str, deadline: Deadline, next_command: str, *, asked: str
 ) -> None:
     """Wait until a run of a short workflow is over.
 
     :param asked: the reason that it was started with.
     :raises CommandError: it failed; the error has what the run says of itself.
     """
-    progress = Progress(desk)
-    for _ in looks(desk, deadline, f"the end of the run {run_id}", next_command):
+    progress = Progress(invocation)
+    for _ in looks(invocation, deadline, f"the end of the run {run_id}", next_command):
         try:
-            run = read_run(desk, dag_id, run_id, asked=asked)
+            run = read_run(invocation, dag_id, run_id, asked=asked)
         except TransientError as error:
             progress.say(f"no answer: {plain(error.in_short())}")
             continue

@@ -19,7 +19,7 @@ from slipway_core.read_model.documents import ModelDocument
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slipway.cli.desk import Desk
+    from slipway.cli.invocation import Invocation
     from slipway_core.read_model.landed import LandedProblem
     from slipway_core.read_model.waiting import WaitingRun
 
@@ -82,7 +82,7 @@ def shown(look: Look) -> RenderableType:
 
 
 def watch_model(
-    desk: Desk, model: str, version: int | None, interval: float, *, looks: int | None = None
+    invocation: Invocation, model: str, version: int | None, interval: float, *, looks: int | None = None
 ) -> None:
     """Show a model until the person ends it; where no terminal is, such as in a pipe, a line for each change.
 
@@ -90,30 +90,34 @@ def watch_model(
 
     :param looks: end after so many; None: never.
     """
-    first = look_at(desk.server, model, version, desk.clock.now())
-    if desk.printer.format is Format.TABLE and not desk.printer.console.is_terminal:
-        _watch_changes(desk, first, version, interval, looks)
-    elif desk.printer.format is Format.TABLE:
-        _watch_tree(desk, first, version, interval, looks)
+    first = look_at(invocation.server, model, version, invocation.clock.now())
+    if invocation.printer.format is Format.TABLE and not invocation.printer.console.is_terminal:
+        _watch_changes(invocation, first, version, interval, looks)
+    elif invocation.printer.format is Format.TABLE:
+        _watch_tree(invocation, first, version, interval, looks)
     else:
-        _watch_lines(desk, first, version, interval, looks)
+        _watch_lines(invocation, first, version, interval, looks)
 
 
-def _watch_tree(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
+def _watch_tree(
+    invocation: Invocation, first: Look, version: int | None, interval: float, looks: int | None
+) -> None:
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
     look, done = first, 1
-    with Live(_with_age(look), console=desk.printer.console, auto_refresh=False, transient=False) as live:
+    with Live(
+        _with_age(look), console=invocation.printer.console, auto_refresh=False, transient=False
+    ) as live:
         while looks is None or done < looks:
-            desk.clock.sleep(interval)
+            invocation.clock.sleep(interval)
             done += 1
             try:
-                look = look_at(desk.server, first.document.model, version, desk.clock.now())
+                look = look_at(invocation.server, first.document.model, version, invocation.clock.now())
                 live.update(_with_age(look), refresh=True)
             except TransientError as error:
-                seconds = (desk.clock.now() - look.at).total_seconds()
+                seconds = (invocation.clock.now() - look.at).total_seconds()
                 problem = f"No answer for {seconds:.0f} s: {plain(error.in_short())}"
                 live.update(Group(Text(problem, style="yellow"), Text(), shown(look)), refresh=True)
 
@@ -128,7 +132,9 @@ def _with_age(look: Look) -> RenderableType:
     return Group(Text(plain(f"Note: {look.age_note}"), style="yellow"), Text(), shown(look))
 
 
-def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
+def _watch_lines(
+    invocation: Invocation, first: Look, version: int | None, interval: float, looks: int | None
+) -> None:
     last, done = "", 0
     look: Look | None = first
     while True:
@@ -138,28 +144,32 @@ def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, 
         done += 1
         if looks is not None and done >= looks:
             return
-        desk.clock.sleep(interval)
+        invocation.clock.sleep(interval)
         try:
-            look = look_at(desk.server, first.document.model, version, desk.clock.now())
+            look = look_at(invocation.server, first.document.model, version, invocation.clock.now())
         except TransientError as error:
             look = None
-            desk.printer.say(f"No answer: {error.in_short()}")
+            invocation.printer.say(f"No answer: {error.in_short()}")
 
 
-def _watch_changes(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
+def _watch_changes(
+    invocation: Invocation, first: Look, version: int | None, interval: float, looks: int | None
+) -> None:
     """Print a line with its time for each change, at once: nobody sees a tree that is drawn over."""
     last, done = "", 0
     line = _in_a_line(first)
     while True:
         if line != last:
             last = line
-            print(f"{moment(desk.clock.now())}  {line}", flush=True)
+            print(f"{moment(invocation.clock.now())}  {line}", flush=True)
         done += 1
         if looks is not None and done >= looks:
             return
-        desk.clock.sleep(interval)
+        invocation.clock.sleep(interval)
         try:
-            line = _in_a_line(look_at(desk.server, first.document.model, version, desk.clock.now()))
+            line = _in_a_line(
+                look_at(invocation.server, first.document.model, version, invocation.clock.now())
+            )
         except TransientError as error:
             line = f"no answer: {plain(error.in_short())}"
 

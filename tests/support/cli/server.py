@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from slipway.cli.desk import Clock
+from slipway.cli.invocation import Clock
 from slipway_core.fleet.parity import Parity
 from slipway_core.read_model.documents import FreezeLine, ModelDocument
 from slipway_core.read_model.landed import Landed, LandedProblem

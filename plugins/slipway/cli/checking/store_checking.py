@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slipway.cli.checking.verifying import opened_bucket
 
 if TYPE_CHECKING:
-    from slipway.cli.desk import Desk
+    from slipway.cli.invocation import Invocation
     from slipway.hooks.s3_guarantees import Guarantee
 
 
@@ -44,12 +44,12 @@ class CheckedStore:
         return [_line(one) for one in self.guarantees]
 
 
-def check_store(desk: Desk, bucket: str) -> CheckedStore:
+def check_store(invocation: Invocation, bucket: str) -> CheckedStore:
     """Ask a bucket's server; it writes objects below `operations/store-probe/` and removes them.
 
     :param bucket: "": that of the settings, or of the variable SLIPWAY_BUCKET.
     """
-    with opened_bucket(desk, bucket, "store-check") as store:
+    with opened_bucket(invocation, bucket, "store-check") as store:
         from slipway.hooks.s3_guarantees import ask_guarantees
 
         return CheckedStore(store.bucket, ask_guarantees(store, at_once=True))

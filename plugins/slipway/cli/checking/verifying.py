@@ -15,7 +15,7 @@ from slipway.cli.failures import CommandError, ExitCode
 from slipway_core.errors import UnknownModelError
 
 if TYPE_CHECKING:
-    from slipway.cli.desk import Desk
+    from slipway.cli.invocation import Invocation
     from slipway.hooks.s3_store import ModelStoreHook
     from slipway.registry.signing import SigningKey
     from slipway.registry.verification import Finding
@@ -56,12 +56,14 @@ class Verified:
         return [f"{self.model} version {self.version} is unchanged since it was published; {signed}"]
 
 
-def verify_published(desk: Desk, model: str, version: int, bucket: str, releases: Path) -> Verified:
+def verify_published(
+    invocation: Invocation, model: str, version: int, bucket: str, releases: Path
+) -> Verified:
     """Read a version and compare it with its manifest.
 
     :param bucket: "": that of the settings, or of the variable SLIPWAY_BUCKET.
     """
-    with opened_bucket(desk, bucket, f"verify {model} {version}") as store:
+    with opened_bucket(invocation, bucket, f"verify {model} {version}") as store:
         from slipway.registry.verification import verify_version
 
         key = _key(model, releases)
@@ -70,13 +72,13 @@ def verify_published(desk: Desk, model: str, version: int, bucket: str, releases
 
 
 @contextmanager
-def opened_bucket(desk: Desk, bucket: str, asked: str) -> Iterator[ModelStoreHook]:
+def opened_bucket(invocation: Invocation, bucket: str, asked: str) -> Iterator[ModelStoreHook]:
     """Yield the hook on a bucket, with the sandbox's credentials or those that boto3 finds.
 
     :param bucket: "": that of the settings, or of the variable SLIPWAY_BUCKET.
     :param asked: the command with its arguments, for errors.
     """
-    settings = _store_settings(desk)
+    settings = _store_settings(invocation)
     name = bucket or os.environ.get("SLIPWAY_BUCKET") or settings.get("bucket", "")
     if not name:
         raise CommandError(
@@ -93,10 +95,10 @@ def opened_bucket(desk: Desk, bucket: str, asked: str) -> Iterator[ModelStoreHoo
         yield _hook(name, asked)
 
 
-def _store_settings(desk: Desk) -> Mapping[str, str]:
+def _store_settings(invocation: Invocation) -> Mapping[str, str]:
     """Return the sandbox's store; without any settings boto3's own hold."""
     try:
-        return desk.settings.store
+        return invocation.settings.store
     except CommandError:
         return {}
 

@@ -22,7 +22,7 @@ from slipway.cli.arguments import (
     end_of,
     seconds_of,
 )
-from slipway.cli.desk import Desk, OutputOption, command
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format
 from slipway.cli.waiting import Deadline, wait_for_release, wait_for_rollback, wait_for_run
 from slipway_core.acts.act import Act, Ending, Field
@@ -95,10 +95,12 @@ def add_to(app: typer.Typer) -> None:
 def _verb(act: Act) -> Callable[..., None]:
     """Return the command of an act: a function with the parameters that the act's fields ask for."""
 
-    def verb(desk: Desk, *, output: Format, **given: Any) -> None:
-        _do(desk, act, output=output, **given)
+    def verb(invocation: Invocation, *, output: Format, **given: Any) -> None:
+        _do(invocation, act, output=output, **given)
 
-    parameters = [inspect.Parameter("desk", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Desk)]
+    parameters = [
+        inspect.Parameter("invocation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Invocation)
+    ]
     parameters += _parameters(act)
     verb.__name__, verb.__doc__ = act.name, act.command.help
     verb.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -129,26 +131,30 @@ def _parameters(act: Act) -> Iterable[inspect.Parameter]:
 
 
 def _do(
-    desk: Desk, act: Act, *, output: Format, wait: bool = False, timeout: str = "0", **given: Any
+    invocation: Invocation, act: Act, *, output: Format, wait: bool = False, timeout: str = "0", **given: Any
 ) -> None:
     """Carry an act out, wait for what it can wait for where that is wanted, and say what comes next."""
-    limit, started = seconds_of(timeout), desk.clock.now()
+    limit, started = seconds_of(timeout), invocation.clock.now()
     if "until" in given:
         given["until"] = end_of(given["until"], started)
     if "to" in given:
         given["version"] = given.pop("to")
     asked = Asked(**given)
-    done = carry_out(desk, act, asked)
-    desk.printer.say(done.told)
+    done = carry_out(invocation, act, asked)
+    invocation.printer.say(done.told)
     next_command = act.command.next_command.format(model=asked.model, version=asked.version)
     if wait:
-        waited = _Waited(desk, asked, done, started, Deadline.after(desk.clock.now(), limit), next_command)
+        waited = _Waited(
+            invocation, asked, done, started, Deadline.after(invocation.clock.now(), limit), next_command
+        )
         if _WAITS[act.command.ending](waited):
             return
     if output is not Format.TABLE:
-        desk.printer.show({"act": act.name, "dag_id": done.dag_id, "run_id": done.run_id, "told": done.told})
+        invocation.printer.show(
+            {"act": act.name, "dag_id": done.dag_id, "run_id": done.run_id, "told": done.told}
+        )
     elif not wait:
-        desk.printer.say(f"Next: {next_command}")
+        invocation.printer.say(f"Next: {next_command}")
 
 
 @dataclass(frozen=True)
@@ -158,7 +164,7 @@ class _Waited:
     :param started: when it was asked for.
     """
 
-    desk: Desk
+    invocation: Invocation
     asked: Asked
     done: Done
     started: datetime
@@ -168,7 +174,7 @@ class _Waited:
 
 def _wait_for_run(act: _Waited) -> bool:
     run = (act.done.dag_id, act.done.run_id)
-    wait_for_run(act.desk, *run, act.deadline, act.next_command, asked=act.asked.reason)
+    wait_for_run(act.invocation, *run, act.deadline, act.next_command, asked=act.asked.reason)
     return False
 
 
@@ -177,19 +183,25 @@ def _wait_for_release(act: _Waited) -> bool:
     from slipway.cli.commands.status import end_with
 
     model = act.asked.model or ""
-    end_with(act.desk, wait_for_release(act.desk, model, act.deadline, release_id=act.done.run_id), model)
+    end_with(
+        act.invocation,
+        wait_for_release(act.invocation, model, act.deadline, release_id=act.done.run_id),
+        model,
+    )
     return True
 
 
 def _wait_for_rollback(act: _Waited) -> bool:
     model, reason = act.asked.model or "", act.asked.reason
-    wait_for_rollback(act.desk, model, act.done.run_id, act.started, act.deadline, asked=reason)
+    wait_for_rollback(act.invocation, model, act.done.run_id, act.started, act.deadline, asked=reason)
     return False
 
 
 def _wait_for_abort(act: _Waited) -> bool:
-    line = wait_for_release(act.desk, act.asked.model or "", act.deadline, release_id=act.done.run_id)
-    act.desk.printer.say("" if line is None else f"version {line.version}: {line.outcome}. {line.reason}")
+    line = wait_for_release(act.invocation, act.asked.model or "", act.deadline, release_id=act.done.run_id)
+    act.invocation.printer.say(
+        "" if line is None else f"version {line.version}: {line.outcome}. {line.reason}"
+    )
     return False
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format, as_json, table_of
 
 PANEL = "Look"
@@ -32,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def fleet(
-    desk: Desk,
+    invocation: Invocation,
     question: Annotated[Question, typer.Argument(help="`status`: what each server serves.")],
     name: Annotated[str, typer.Argument(metavar="FLEET", help="The fleet's name.")],
     output: OutputOption = Format.TABLE,
@@ -41,14 +41,14 @@ def fleet(
 
     Exit code: 0 they agree; 1 they differ, or one does not answer.
     """
-    found = desk.server.fleet(name)
+    found = invocation.server.fleet(name)
     if output is not Format.TABLE:
-        desk.printer.show({**as_json(found), "agree": found.agree})
+        invocation.printer.show({**as_json(found), "agree": found.agree})
     else:
         head = "no version" if found.version is None else f"version {found.version}"
-        desk.printer.say(f"{found.fleet}: {head} of {found.model}")
+        invocation.printer.say(f"{found.fleet}: {head} of {found.model}")
         if found.open_release:
-            desk.printer.say(f"A release is under way, or was left half done: {found.open_release}")
+            invocation.printer.say(f"A release is under way, or was left half done: {found.open_release}")
         rows = [
             [
                 one.server,
@@ -61,9 +61,9 @@ def fleet(
             for one in found.servers
         ]
         columns = ("SERVER", "VERSION", "CONFIG", "MANIFEST", "READY", "PROBLEM")
-        desk.printer.show(as_json(found), table_of(columns, rows, right=("VERSION",)))
+        invocation.printer.show(as_json(found), table_of(columns, rows, right=("VERSION",)))
         for one in found.leftovers:
-            desk.printer.say(f"Not needed: {one}")
+            invocation.printer.say(f"Not needed: {one}")
     if not found.agree:
         raise CommandError(
             f"the servers of {name} differ",

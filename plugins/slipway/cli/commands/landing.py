@@ -10,8 +10,8 @@ import typer
 
 from slipway.cli.arguments import ModelArgument, VersionArgument
 from slipway.cli.commands.local import PANEL
-from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def sample(
-    desk: Desk,
+    invocation: Invocation,
     kind: Annotated[Kind, typer.Argument(help="good is promoted; a gate refuses each of the others.")],
     model: Annotated[
         str, typer.Option("--model", help="The model; it needs a release file, as digits has.")
@@ -72,28 +72,28 @@ def sample(
 
     name = validate_model_name(model)
     if to is not None:
-        made = _made(desk, kind, name, 1, by_hand=by_hand)
+        made = _made(invocation, kind, name, 1, by_hand=by_hand)
         to.mkdir(parents=True, exist_ok=True)
         for file, content in made.items():
             (to / file).write_bytes(content)
-        desk.printer.say(
+        invocation.printer.say(
             f"{', '.join(made)} are in {to}. Next: slipway upload {name} VERSION {to}/model.onnx {to}/golden.npz"
         )
         return
-    with opened_bucket(desk, bucket, f"sample {kind}") as store:
+    with opened_bucket(invocation, bucket, f"sample {kind}") as store:
         version = next_version(store, name)
-        made = _made(desk, kind, name, version, by_hand=by_hand)
+        made = _made(invocation, kind, name, version, by_hand=by_hand)
         ready = made.pop("ready.json")
         landed = lay(store, name, version, made, ready)
-    _show(desk, landed, output, by_hand=by_hand)
+    _show(invocation, landed, output, by_hand=by_hand)
     if output is Format.TABLE:
         from slipway_digit_models.samples import EXPECTED
 
-        desk.printer.say(f"What to expect: {EXPECTED[kind.value]}")
+        invocation.printer.say(f"What to expect: {EXPECTED[kind.value]}")
 
 
 def upload(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     version: VersionArgument,
     files: Annotated[
@@ -136,16 +136,16 @@ def upload(
         "start": "by_hand" if by_hand else None,
     }
     ready = ready_file(model, version, by_name, metadata)
-    with opened_bucket(desk, bucket, f"upload {model} {version}") as store:
+    with opened_bucket(invocation, bucket, f"upload {model} {version}") as store:
         landed = lay(store, model, version, by_name, ready)
-    _show(desk, landed, output, by_hand=by_hand)
+    _show(invocation, landed, output, by_hand=by_hand)
 
 
-def _made(desk: Desk, kind: Kind, model: str, version: int, *, by_hand: bool) -> dict[str, bytes]:
+def _made(invocation: Invocation, kind: Kind, model: str, version: int, *, by_hand: bool) -> dict[str, bytes]:
     try:
         from slipway_digit_models.samples import make_sample
 
-        return make_sample(kind.value, model, version, trained_at=desk.clock.now(), by_hand=by_hand)
+        return make_sample(kind.value, model, version, trained_at=invocation.clock.now(), by_hand=by_hand)
     except ImportError as error:
         raise CommandError(
             "a sample needs scikit-learn, skl2onnx and onnx, which are not all installed here",
@@ -156,15 +156,15 @@ def _made(desk: Desk, kind: Kind, model: str, version: int, *, by_hand: bool) ->
         ) from None
 
 
-def _show(desk: Desk, landed: Uploaded, output: Format, *, by_hand: bool) -> None:
+def _show(invocation: Invocation, landed: Uploaded, output: Format, *, by_hand: bool) -> None:
     if output is not Format.TABLE:
-        desk.printer.show(landed.as_json())
+        invocation.printer.show(landed.as_json())
         return
-    desk.printer.say(
+    invocation.printer.say(
         f"{landed.model} version {landed.version} has landed at {landed.uri}: {', '.join(landed.names)}"
     )
     follow = f"slipway get {landed.model} -w"
-    desk.printer.say(
+    invocation.printer.say(
         f"Next: slipway release {landed.model} {landed.version} --wait"
         if by_hand
         else f"If the bucket sends events, a release starts automatically. Next: {follow}"

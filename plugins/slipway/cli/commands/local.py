@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from slipway.cli.arguments import ModelArgument, VersionArgument
-from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format
 from slipway_core.written_numbers import counted
 
@@ -52,7 +52,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def lint(
-    desk: Desk,
+    invocation: Invocation,
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Release files.")],
     model: Annotated[
         Path | None,
@@ -86,10 +86,10 @@ def lint(
     found = [lint_file(path, model, golden) for path in files]
     faults = [one for one in found if one.error is not None]
     if output is not Format.TABLE:
-        desk.printer.show({"files": [one.as_json() for one in found]})
+        invocation.printer.show({"files": [one.as_json() for one in found]})
     for one in found:
         for line in one.lines():
-            desk.printer.say(line)
+            invocation.printer.say(line)
     if faults:
         error = faults[0].error
         assert error is not None  # noqa: S101 - for the type
@@ -105,7 +105,7 @@ def lint(
 
 
 def init(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     onnx: Annotated[Path, typer.Option("--onnx", help="The model's file.", exists=True, dir_okay=False)],
     into: Annotated[
@@ -170,13 +170,13 @@ def init(
         model, onnx, into, golden, rows, force=force, from_model=labels_from_model, wanted=wanted, runs=run
     )
     if output is not Format.TABLE:
-        desk.printer.show(begun.as_json())
+        invocation.printer.show(begun.as_json())
         return
-    desk.printer.say("\n".join(begun.lines()))
+    invocation.printer.say("\n".join(begun.lines()))
 
 
 def verify(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     version: VersionArgument,
     bucket: Annotated[
@@ -195,11 +195,11 @@ def verify(
     """
     from slipway.cli.checking.verifying import verify_published
 
-    found = verify_published(desk, model, version, bucket, releases)
+    found = verify_published(invocation, model, version, bucket, releases)
     if output is not Format.TABLE:
-        desk.printer.show(found.as_json())
+        invocation.printer.show(found.as_json())
     for line in found.lines():
-        desk.printer.say(line)
+        invocation.printer.say(line)
     if found.findings:
         raise CommandError(
             f"{model} version {version} has changed since it was published",
@@ -210,7 +210,7 @@ def verify(
 
 
 def store_check(
-    desk: Desk,
+    invocation: Invocation,
     bucket: Annotated[
         str, typer.Option("--bucket", help="The bucket, if the configuration names none.")
     ] = "",
@@ -224,11 +224,11 @@ def store_check(
     """
     from slipway.cli.checking.store_checking import check_store
 
-    found = check_store(desk, bucket)
+    found = check_store(invocation, bucket)
     if output is not Format.TABLE:
-        desk.printer.show(found.as_json())
+        invocation.printer.show(found.as_json())
     for line in found.lines():
-        desk.printer.say(line)
+        invocation.printer.say(line)
     if found.broken:
         raise CommandError(
             f"the object store of the bucket {found.bucket!r} does not give the guarantees that releases need",

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.arguments import ModelArgument
-from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.near_names import did_you_mean
 from slipway.cli.output import Format
 from slipway.cli.plain import plain
@@ -34,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def logs(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     run: Annotated[
         str,
@@ -45,8 +45,8 @@ def logs(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Print the logs of a release's tasks, in the order in which they began."""
-    run_id = _run_id(desk, model, run)
-    airflow = desk.airflow
+    run_id = _run_id(invocation, model, run)
+    airflow = invocation.airflow
     try:
         found = airflow.ask(
             airflow.tasks.get_task_instances, dag, run_id, limit=_TASKS_MOST, order_by=["start_date"]
@@ -68,13 +68,13 @@ def logs(
     documents = []
     for one in tasks:
         state = one.state.value if one.state is not None else "none"
-        lines = [] if state in _SILENT else _lines(desk, dag, run_id, one)
+        lines = [] if state in _SILENT else _lines(invocation, dag, run_id, one)
         documents.append({"task": one.task_id, "state": state, "try": one.try_number, "lines": lines})
         if output is Format.TABLE and lines:
-            desk.printer.say(f"── {one.task_id}: {state}")
-            desk.printer.say("\n".join(lines))
+            invocation.printer.say(f"── {one.task_id}: {state}")
+            invocation.printer.say("\n".join(lines))
     if output is not Format.TABLE:
-        desk.printer.show({"dag_id": dag, "run_id": run_id, "tasks": documents})
+        invocation.printer.show({"dag_id": dag, "run_id": run_id, "tasks": documents})
 
 
 def _near_workflow(dag: str) -> str:
@@ -85,12 +85,12 @@ def _near_task(task: str, known: Any) -> str:
     return did_you_mean(task, sorted({one.task_id for one in known} - {task}))
 
 
-def _run_id(desk: Desk, model: str, run: str) -> str:
+def _run_id(invocation: Invocation, model: str, run: str) -> str:
     if run and not run.isdecimal():
         return run
     if run:
-        return desk.server.version(model, int(run)).view.line.release_id
-    document = desk.server.model(model)
+        return invocation.server.version(model, int(run)).view.line.release_id
+    document = invocation.server.model(model)
     if document.open_release is not None:
         return document.open_release.release_id
     if document.last is None:
@@ -100,9 +100,9 @@ def _run_id(desk: Desk, model: str, run: str) -> str:
     return document.last.release_id
 
 
-def _lines(desk: Desk, dag: str, run_id: str, task: Any) -> list[str]:
+def _lines(invocation: Invocation, dag: str, run_id: str, task: Any) -> list[str]:
     """Return the lines of a task's newest try."""
-    airflow = desk.airflow
+    airflow = invocation.airflow
     try:
         answer = airflow.ask(
             airflow.tasks.get_log,

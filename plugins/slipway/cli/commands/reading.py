@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from slipway.cli.arguments import IntervalOption, ModelArgument, VersionArgument
-from slipway.cli.desk import Desk, OutputOption, command
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format, as_json, table_of
 from slipway.cli.server import UnknownVersionError
 from slipway.cli.unrecorded import runs_waiting, unusable_lines, waiting_words
@@ -41,39 +41,41 @@ def add_to(app: typer.Typer) -> None:
     command(app, "dashboard", PANEL, examples=("slipway dashboard", "slipway dashboard digits"))(dashboard)
 
 
-def list_models(desk: Desk, *, output: OutputOption = Format.TABLE) -> None:
+def list_models(invocation: Invocation, *, output: OutputOption = Format.TABLE) -> None:
     """List the models: what is live, what is under way, how the last release ended."""
-    models, now = desk.server.models(), desk.clock.now()
+    models, now = invocation.server.models(), invocation.clock.now()
     documents = {
         "models": [_listed(name, found) for name, found in models.items()],
-        "freezes": [as_json(one) for one in desk.server.freezes],
-        "waiting": [as_json(one) for one in desk.server.waiting],
-        "unusable": [as_json(one) for one in desk.server.unusable],
+        "freezes": [as_json(one) for one in invocation.server.freezes],
+        "waiting": [as_json(one) for one in invocation.server.waiting],
+        "unusable": [as_json(one) for one in invocation.server.unusable],
     }
-    desk.warn(desk.server.age_note)
+    invocation.warn(invocation.server.age_note)
     if output is not Format.TABLE:
-        desk.printer.show(documents)
+        invocation.printer.show(documents)
         return
-    for one in desk.server.freezes:
-        desk.printer.say(f"Every model is frozen by {one.by} until {moment(one.until)}: {one.reason}")
+    for one in invocation.server.freezes:
+        invocation.printer.say(f"Every model is frozen by {one.by} until {moment(one.until)}: {one.reason}")
     rows: list[list[object]] = []
     for name, found in models.items():
         if isinstance(found, str):
             rows.append([name, "?", styled("failed", f"cannot be read: {found}"), "", ""])
         else:
             last = styled(found.last.outcome if found.last is not None else "", ended(found.last))
-            waits = waiting_words(runs_waiting(desk.server, found), now)
+            waits = waiting_words(runs_waiting(invocation.server, found), now)
             under_way = "; ".join(filter(None, (in_flight(found.open_release), waits)))
             rows.append([name, live(found, now), under_way, last, notes(found, now)])
-    if not rows and not desk.server.unusable:
-        desk.printer.say("No model has a release file or a record yet. Next: slipway init MODEL --onnx FILE")
+    if not rows and not invocation.server.unusable:
+        invocation.printer.say(
+            "No model has a release file or a record yet. Next: slipway init MODEL --onnx FILE"
+        )
         return
     columns = ["MODEL", "LIVE", "IN FLIGHT", "LAST RELEASE", "NOTES"]
     if not any(row[-1] for row in rows):
         rows, columns = [row[:-1] for row in rows], columns[:-1]
-    desk.printer.show(documents, table_of(columns, rows))
-    for line in unusable_lines(desk.server.unusable, with_model=True):
-        desk.printer.say(line)
+    invocation.printer.show(documents, table_of(columns, rows))
+    for line in unusable_lines(invocation.server.unusable, with_model=True):
+        invocation.printer.say(line)
 
 
 def _listed(name: str, found: Any) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def _listed(name: str, found: Any) -> dict[str, Any]:
 
 
 def get(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     version: Annotated[
         int | None, typer.Argument(metavar="[VERSION]", help="A version other than the newest.")
@@ -104,15 +106,15 @@ def get(
     from slipway.cli.watching import look_at, shown, watch_model
 
     if watch:
-        watch_model(desk, model, version, interval)
+        watch_model(invocation, model, version, interval)
         return
-    look = look_at(desk.server, model, version, desk.clock.now())
-    desk.warn(look.age_note)
-    desk.printer.show(look.as_json(), shown(look) if output is Format.TABLE else None)
+    look = look_at(invocation.server, model, version, invocation.clock.now())
+    invocation.warn(look.age_note)
+    invocation.printer.show(look.as_json(), shown(look) if output is Format.TABLE else None)
 
 
 def explain(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     version: VersionArgument,
     log: Annotated[bool, typer.Option("--log", help="Also print every event.")] = False,
@@ -122,49 +124,53 @@ def explain(
     from slipway.cli.explaining import explained
 
     try:
-        found = desk.server.version(model, version)
+        found = invocation.server.version(model, version)
     except UnknownVersionError:
-        if not _explained_unrecorded(desk, model, version, output):
+        if not _explained_unrecorded(invocation, model, version, output):
             raise
         return
-    desk.warn(desk.server.age_note)
+    invocation.warn(invocation.server.age_note)
     document = {"release": as_json(found.view), "live": None if found.live is None else as_json(found.live)}
     if output is not Format.TABLE:
-        desk.printer.show(document)
+        invocation.printer.show(document)
         return
-    desk.printer.console.print(explained(found, desk.clock.now(), pages=desk.pages, with_log=log))
+    invocation.printer.console.print(
+        explained(found, invocation.clock.now(), pages=invocation.pages, with_log=log)
+    )
 
 
-def _explained_unrecorded(desk: Desk, model: str, version: int, output: Format) -> bool:
+def _explained_unrecorded(invocation: Invocation, model: str, version: int, output: Format) -> bool:
     """Explain a version that no record knows; False: nothing is known of it."""
-    document = desk.server.model_or_empty(model, desk.clock.now())
-    runs = runs_waiting(desk.server, document, version)
-    problems = [one for one in desk.server.unusable if one.version == version]
+    document = invocation.server.model_or_empty(model, invocation.clock.now())
+    runs = runs_waiting(invocation.server, document, version)
+    problems = [one for one in invocation.server.unusable if one.version == version]
     if not runs and not problems:
         return False
     if output is not Format.TABLE:
-        desk.printer.show(
+        invocation.printer.show(
             {"waiting": [as_json(one) for one in runs], "unusable": [as_json(one) for one in problems]}
         )
         return True
-    desk.printer.say(f"{model} version {version} has no record: no release of it was admitted.")
+    invocation.printer.say(f"{model} version {version} has no record: no release of it was admitted.")
     if runs:
-        desk.printer.say(waiting_words(runs, desk.clock.now()))
+        invocation.printer.say(waiting_words(runs, invocation.clock.now()))
     for line in unusable_lines(problems, with_model=False):
-        desk.printer.say(line)
+        invocation.printer.say(line)
     return True
 
 
 def dashboard(
-    desk: Desk,
+    invocation: Invocation,
     model: Annotated[str | None, typer.Argument(help="A model's page instead of the overview.")] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Print the address of the dashboard. It asks for Airflow's own login."""
     from urllib.parse import quote
 
-    address = f"{desk.pages}/" if model is None else f"{desk.pages}/models/{quote(model, safe='')}"
+    address = (
+        f"{invocation.pages}/" if model is None else f"{invocation.pages}/models/{quote(model, safe='')}"
+    )
     if output is Format.TABLE:
         print(address)
     else:
-        desk.printer.show({"address": address})
+        invocation.printer.show({"address": address})

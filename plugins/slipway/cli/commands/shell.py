@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.desk import Desk, command
+from slipway.cli.invocation import Invocation, command
 
 PANEL = "Begin and check"
 NAME = "slipway"
@@ -37,7 +37,9 @@ def add_to(app: typer.Typer) -> None:
     )(completion)
 
 
-def completion(desk: Desk, shell: Annotated[Shell, typer.Argument(help="Whose completions.")]) -> None:
+def completion(
+    invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="Whose completions.")]
+) -> None:
     """Print the script with which a shell completes commands and options. It asks no server."""
     from typer._completion_shared import get_completion_script
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipway.cli.arguments import ModelArgument, TimeoutOption, seconds_of
-from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.failures import CommandError
+from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format, as_json
 from slipway.cli.unrecorded import runs_waiting, waiting_words
 from slipway.cli.waiting import Deadline, is_good, wait_for_release
@@ -34,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def status(
-    desk: Desk,
+    invocation: Invocation,
     model: ModelArgument,
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="The newest release of this version.")
@@ -49,27 +49,27 @@ def status(
     is under way is 0, too.
     """
     if not wait:
-        document = desk.server.model_or_empty(model, desk.clock.now())
+        document = invocation.server.model_or_empty(model, invocation.clock.now())
         release = document.open_release
         if release is not None and version in (None, release.version):
-            desk.printer.show(
+            invocation.printer.show(
                 {"model": model, "outcome": "open", "release": as_json(release)}, in_flight(release)
             )
             return
-        waits = runs_waiting(desk.server, document, version)
+        waits = runs_waiting(invocation.server, document, version)
         if waits:
-            desk.printer.show(
+            invocation.printer.show(
                 {"model": model, "outcome": "open", "waiting": [as_json(one) for one in waits]},
-                waiting_words(waits, desk.clock.now()),
+                waiting_words(waits, invocation.clock.now()),
             )
             return
     line = wait_for_release(
-        desk, model, Deadline.after(desk.clock.now(), seconds_of(timeout)), version=version
+        invocation, model, Deadline.after(invocation.clock.now(), seconds_of(timeout)), version=version
     )
-    end_with(desk, line, model)
+    end_with(invocation, line, model)
 
 
-def end_with(desk: Desk, line: VersionLine | None, model: str) -> None:
+def end_with(invocation: Invocation, line: VersionLine | None, model: str) -> None:
     """Show how a release ended.
 
     :raises CommandError: not as who started it wished, or there was none.
@@ -79,10 +79,10 @@ def end_with(desk: Desk, line: VersionLine | None, model: str) -> None:
             f"no version of {model} has been released", remedy=f"slipway release {model} VERSION"
         )
     sentence = f"{model} version {line.version}: {line.outcome.replace('_', ' ')}"
-    if desk.printer.format is not Format.TABLE:
-        desk.printer.show(_outcome(line))
+    if invocation.printer.format is not Format.TABLE:
+        invocation.printer.show(_outcome(line))
     elif is_good(line):
-        desk.printer.say(sentence)
+        invocation.printer.say(sentence)
     if not is_good(line):
         raise CommandError(
             sentence,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from slipway.cli import desk, main
+from slipway.cli import invocation, main
 from tests.support.airflow_api.fake_api import FakeApi, fake_api
 from tests.support.cli.calls import Call, Called
 from tests.support.cli.documents import NOW
@@ -37,7 +37,7 @@ def server(api: FakeApi) -> FakeSlipway:
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     """The clock of each command that is called."""
     clock = FakeClock()
-    monkeypatch.setattr(desk, "Clock", lambda: clock)
+    monkeypatch.setattr(invocation, "Clock", lambda: clock)
     return clock
 
 

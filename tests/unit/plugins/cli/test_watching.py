@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from slipway.cli.desk import Desk
+from slipway.cli.invocation import Invocation
 from slipway.cli.output import Format, Printer
 from slipway.cli.settings import Flags
 from slipway.cli.watching import watch_model
@@ -35,8 +35,8 @@ def screen() -> Console:
     )
 
 
-def desk_of(screen: Console, clock: FakeClock, form: Format = Format.TABLE) -> Desk:
-    return Desk(Flags(), Printer(form, console=screen), clock)
+def invocation_of(screen: Console, clock: FakeClock, form: Format = Format.TABLE) -> Invocation:
+    return Invocation(Flags(), Printer(form, console=screen), clock)
 
 
 def written(screen: Console) -> str:
@@ -59,7 +59,7 @@ def test_the_tree_follows_the_release(
         server.live.clear()
 
     clock.then = [raised, promoted]
-    watch_model(desk_of(screen, clock), "digits", None, 2.0, looks=3)
+    watch_model(invocation_of(screen, clock), "digits", None, 2.0, looks=3)
     shown = written(screen)
     assert shown.index("observed 50 %") < shown.index("observed 99 %") < shown.index("version 3  promoted")
     assert (clock.at - document().written_at).total_seconds() == 5
@@ -74,7 +74,7 @@ def test_a_silent_server_leaves_the_last_tree_with_a_line_that_says_so(
         server.refusals["/slipway/api"] = (503, {"detail": "The store does not answer."})
 
     clock.then = [silent, lambda: None, server.refusals.clear]
-    watch_model(desk_of(screen, clock), "digits", None, 2.0, looks=4)
+    watch_model(invocation_of(screen, clock), "digits", None, 2.0, looks=4)
     shown = written(screen)
     assert "No answer for 2 s" in shown
     assert "No answer for 4 s" in shown
@@ -91,7 +91,7 @@ def test_a_person_who_loses_the_right_is_told_at_once(
 
     clock.then = [lost]
     with pytest.raises(SlipwayError, match="may not read"):
-        watch_model(desk_of(screen, clock), "digits", None, 2.0, looks=3)
+        watch_model(invocation_of(screen, clock), "digits", None, 2.0, looks=3)
 
 
 def test_a_program_gets_one_line_for_each_change(
@@ -103,7 +103,7 @@ def test_a_program_gets_one_line_for_each_change(
         server.live["digits"] = live(weight_observed=99)
 
     clock.then = [lambda: None, raised]
-    watch_model(desk_of(screen, clock, Format.JSON), "digits", None, 2.0, looks=3)
+    watch_model(invocation_of(screen, clock, Format.JSON), "digits", None, 2.0, looks=3)
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["live"]["weight_observed"], second["live"]["weight_observed"]) == (50, 99)
 
@@ -128,7 +128,7 @@ def test_without_a_terminal_each_change_is_a_line_with_its_time(
 
     pipe = Console(file=io.StringIO(), width=120, force_terminal=False)
     clock.then = [lambda: None, raised, silent, promoted]
-    watch_model(desk_of(pipe, clock), "digits", None, 2.0, looks=5)
+    watch_model(invocation_of(pipe, clock), "digits", None, 2.0, looks=5)
     begun, more, none, over = capsys.readouterr().out.splitlines()
     assert begun == (
         "2026-03-01 12:00:00 UTC  live: version 2; version 3: step 2 of 3, 50 %; observed 50 %; verdict inconclusive"

@@ -37,7 +37,7 @@ class Clock:
         time.sleep(seconds)
 
 
-class Desk:
+class Invocation:
     """What one call of the command works with; the server is asked at the first need, and signed in to once."""
 
     def __init__(self, flags: Flags, printer: Printer, clock: Clock) -> None:
@@ -128,7 +128,7 @@ def command(
     online: bool = True,
     asks_airflow: bool = True,
 ) -> Callable[[_Command], _Command]:
-    """Declare a command: a function of a `Desk` and of its own arguments and options.
+    """Declare a command: a function of a `Invocation` and of its own arguments and options.
 
     The options that all commands have (the connection's, and `--no-color`) are put to its own.
 
@@ -154,20 +154,20 @@ def command(
         def run(**given: Any) -> None:
             flags = Flags(*(given.pop(key, None) for key in ("url", "user", "profile")))
             printer = Printer(given.get("output", Format.TABLE), no_color=given.pop("no_color"))
-            desk = Desk(flags, printer, Clock())
+            invocation = Invocation(flags, printer, Clock())
             try:
-                function(desk, **given)
+                function(invocation, **given)
             except SlipwayError as error:
                 if not online or not asks_airflow:
                     raise
                 from slipway.cli.near_names import with_near_name
 
-                told = with_near_name(lambda: desk.server, given, error)
+                told = with_near_name(lambda: invocation.server, given, error)
                 if told is error:
                     raise
                 raise told from error
             finally:
-                desk.warn_of_deployment()
+                invocation.warn_of_deployment()
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
