@@ -75,7 +75,7 @@ def test_nothing_may_be_missing(left_out: int) -> None:
 
 
 REFUSED: dict[str, tuple[tuple[Write, ...], str]] = {
-    "no requirements": ((started(None), *GOOD[1:]), "older Slipway"),
+    "no requirements": ((started(None), *GOOD[1:]), "one that does not say it"),
     "a gate refused": ((*GOOD, finished("mirror", "refused")), "mirror refused"),
     "the canary failed": ((*GOOD, finished("canary", "failed")), "canary failed"),
     "a gate was inconclusive": ((*GOOD, finished("benchmark", "inconclusive")), "it is inconclusive"),
@@ -295,7 +295,7 @@ FLEET: dict[str, tuple[tuple[Write, ...], str, str]] = {
     ),
     "nobody has approved": (GOOD[:4], DIGEST, "nobody has approved"),
     "other bytes lie there": (PROVED, OTHER_DIGEST, OTHER_DIGEST),
-    "no requirements": ((started(None), *PROVED[1:]), DIGEST, "older Slipway"),
+    "no requirements": ((started(None), *PROVED[1:]), DIGEST, "one that does not say it"),
 }
 
 

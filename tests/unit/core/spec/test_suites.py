@@ -126,7 +126,7 @@ def test_words_are_made_of_type_and_arguments() -> None:
 )
 def test_a_suite_that_cannot_be_used_is_refused(content: str, found: str) -> None:
     """Whatever stands in the file, the error names the first fault, and nothing of it is evaluated."""
-    with pytest.raises(SpecError, match=r"suite\.json is no suite") as caught:
+    with pytest.raises(SpecError, match=r"suite\.json is not a valid suite") as caught:
         parse_suite(content, "suite.json")
     assert found.lower() in (caught.value.found or "").lower()
 

@@ -51,7 +51,7 @@ def test_contradictions_with_a_base_name_the_field() -> None:
         ('name: "other"', {}, r"`name` is that of another model"),
         (BASE, {"platform": "tensorrt_plan"}, r"`platform` contradicts the release file"),
         (BASE, {"sequence_batching": {}}, r"`dynamic_batching` excludes `sequence_batching`"),
-        (BASE.replace('"x"', '"z"'), {}, r"`input\[0\]\.name` is not an input of the model"),
+        (BASE.replace('"x"', '"z"'), {}, r"`input\[0\]\.name` is no input of the model"),
         (BASE, {"max_batch_size": 4}, r"`dynamic_batching\.preferred_batch_size` goes above"),
         (
             BASE,
