@@ -29,7 +29,7 @@ def test_a_pinned_version_stays_until_it_is_unpinned(gc_run: GcRun) -> None:
     plan = gc_run.plan()
     assert [one.version for one in plan.with_action("delete")] == [2]
     assert "pinned by carol on" in gc_run.page()
-    assert pin(gc_run, 1, "unpin", "pin-2") == "version 1 of digits is not pinned any more"
+    assert pin(gc_run, 1, "unpin", "pin-2") == "version 1 of digits is no longer pinned"
     later = GcRun(gc_run.store, gc_run.releases_dir, "gc-2")
     assert [one.version for one in later.plan().with_action("delete")] == [1, 2]
     for name, act in (("pin-1-pinned", "pinned"), ("pin-2-unpinned", "unpinned")):

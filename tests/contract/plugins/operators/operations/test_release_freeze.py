@@ -126,9 +126,9 @@ def test_a_freeze_waits_for_no_evidence(landed: ModelStoreHook, tmp_path: Path) 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no end": ({"action": "freeze"}, "must have an end"),
     "an end without a zone": ({"action": "freeze", "until": "2099-01-01T00:00:00"}, "time zone"),
-    "an end that is past": ({"action": "freeze", "until": "2001-01-01T00:00:00Z"}, "ahead"),
-    "too far": ({"action": "freeze", "until": END}, "ahead"),
-    "nobody": ({"action": "freeze", "until": END, "who": None}, "nobody knows who"),
+    "an end that is past": ({"action": "freeze", "until": "2001-01-01T00:00:00Z"}, "in the future"),
+    "too far": ({"action": "freeze", "until": END}, "in the future"),
+    "nobody": ({"action": "freeze", "until": END, "who": None}, "it is unknown who"),
     "nothing to lift": ({"action": "thaw"}, "no freeze of every model"),
     "an override of nothing": (
         {"action": "override", "model": "digits", "version": 2},

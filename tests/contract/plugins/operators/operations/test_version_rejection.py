@@ -95,7 +95,7 @@ def test_a_task_that_is_run_again_writes_once(landed: ModelStoreHook, releases: 
     for _ in range(2):
         assert "is rejected" in say(landed, releases, "reject")
     for _ in range(2):
-        assert "not rejected any more" in say(landed, releases, "unreject")
+        assert "no longer rejected" in say(landed, releases, "unreject")
     assert kinds(landed) == ["version_rejected", "version_unrejected"]
 
 
