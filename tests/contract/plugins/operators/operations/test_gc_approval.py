@@ -66,7 +66,7 @@ def test_who_started_the_run_cannot_agree(by: str | None, gc_run: GcRun) -> None
     with pytest.raises(TaskAwaitingInput):
         answer(gc_run, "Approve", by)
     assert read_approval(gc_run.store) is None
-    with pytest.raises(AirflowFailException, match="nobody has agreed"):
+    with pytest.raises(AirflowFailException, match="has no approval"):
         gc_run.delete()
 
 
