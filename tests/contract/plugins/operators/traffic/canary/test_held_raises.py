@@ -290,7 +290,7 @@ def test_a_resume_of_a_rejected_version_says_what_becomes_of_it(
     """It is taken back at its next raise; to resume it is not refused."""
     at_weight(service, release_run, store, release_run.spec.rollout.steps[0].weight)
     record(store).append(VersionRejected(reason="wrong answers", by="dora"))
-    assert "is taken back, since it was rejected by dora" in resume(store, tmp_path)
+    assert "is rolled back, because it was rejected by dora" in resume(store, tmp_path)
 
 
 def test_a_held_lease_is_left_alone(
