@@ -85,7 +85,7 @@ def test_what_could_not_be_read_is_told() -> None:
     """With the reason."""
     plan = PLAN.model_copy(update={"versions": (), "unreadable": "the cluster does not answer"})
     told = text(render_retention_html(run(), [plan], {}, is_over=False))
-    assert "could not be told what is in use: the cluster does not answer" in told
+    assert "what is in use is unknown: the cluster does not answer" in told
 
 
 @pytest.mark.parametrize(
