@@ -96,9 +96,9 @@ def load_fleet_file(folder: Path, fleet: str) -> FleetFile:
             f"the fleet {fleet!r} has no file that can be read",
             expected=path.name,
             found=getattr(error, "strerror", None) or str(error),
-            remedy=f"name one of {', '.join(fleets)}, or write {path.name}"
+            remedy=f"name one of {', '.join(fleets)}, or write {path}"
             if fleets
-            else f"write {path.name}: no fleet has a file yet",
+            else f"write {path}: no fleet has a file yet",
         ) from error
     parsed = parse_yaml_mapping(text, path.name)
     try:

@@ -54,7 +54,8 @@ def explained(
             Text("Evidence", style="bold"),
             *(Text(plain(_address(key, pages))) for key in shown),
         ]
-        parts += [Text(f"and {counted(others, 'more file')}: --log", style="dim")] if others else []
+        files = f"and {counted(others, 'more file')}" if shown else counted(others, "data file")
+        parts += [Text(f"{files}: --log", style="dim")] if others else []
     if with_log:
         parts += [Text(), Text("Log", style="bold"), _log(view)]
     parts += [Text(), Text(_next(view))]

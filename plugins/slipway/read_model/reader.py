@@ -184,7 +184,7 @@ class ReadModel:
                 f"version {version} of {model!r} has no record",
                 expected="a version that was released or rejected",
                 found="none",
-                remedy="check the number",
+                remedy=f"see all versions of {model}",
             )
         self._records[(model, version)] = reader
         while len(self._records) > _READERS_KEPT:

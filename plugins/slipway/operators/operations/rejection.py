@@ -109,5 +109,5 @@ def require_known_version(store: ModelStoreHook, model: str, version: int) -> No
         f"there is no version {version} of {model!r}",
         expected=f"something below {paths.incoming} or {paths.root}",
         found="nothing",
-        remedy="check the number",
+        remedy="check the version",
     )

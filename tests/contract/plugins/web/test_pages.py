@@ -73,7 +73,7 @@ def test_a_version_that_is_not_there_is_said_in_sentences(viewer: httpx.Client) 
     """What is wrong and what to do, each a sentence of its own."""
     page = viewer.get("/models/digits/versions/99").text
     assert "<p>Version 99 of &#39;digits&#39; has no record.</p>" in page
-    assert "<p>Check the number.</p>" in page
+    assert "<p>See all versions of digits.</p>" in page
 
 
 @pytest.mark.parametrize(
