@@ -103,6 +103,9 @@ class AdmissionReader:
         if state is not None:
             record.require_own(getattr(context.get("dag_run"), "run_after", None))
         stable = self._stable()
+        if stable is not None:
+            service = make_service(spec.rollout, self.kubernetes_conn_id)
+            require_source_read(spec, lambda: training_configs(self.store, spec, version), service)
         facts = AdmissionFacts(
             model=spec.model,
             version=version,
@@ -116,12 +119,10 @@ class AdmissionReader:
 
     def _stable(self) -> StableVersion | None:
         """Return what is live now, from the cluster itself."""
-        service = make_service(self.spec.rollout, self.kubernetes_conn_id)
-        observed = observe_service(service)
+        observed = observe_service(make_service(self.spec.rollout, self.kubernetes_conn_id))
         if observed is None or not observed.latest_rolledout:
             return None
         require_protocol_deployed(self.spec, observed)
-        require_source_read(self.spec, lambda: training_configs(self.store, self.spec, self.version), service)
         uri = observed.stable_uri
         return StableVersion(version=parse_storage_uri(uri)[1], storage_uri=uri)
 

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.admission.admit import AdmitReleaseOperator
+from slipway.operators.admission.facts import AdmissionReader
 from slipway.release_run import StableVersion
 from slipway.traffic.streams import preflight
 from slipway_core.errors import (
@@ -43,7 +44,7 @@ def test_first_release_is_admitted(landed: ModelStoreHook, admit: Admit) -> None
 def test_what_is_live_is_noted(landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The version that is live when the release begins is where a rollback will end."""
     live = StableVersion(version=1, storage_uri=f"s3://{landed.bucket}/models/digits/1/repository")
-    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    monkeypatch.setattr(AdmissionReader, "_stable", lambda self: live)
     assert admit().stable == live
     assert record(landed).state().stable_storage_uri == live.storage_uri
 
@@ -53,7 +54,7 @@ def test_older_version_does_not_go_over_a_newer_one(
 ) -> None:
     """Releases that queued may come out of order: the older one is refused, unless it is asked for by name."""
     live = StableVersion(version=3, storage_uri=f"s3://{landed.bucket}/models/digits/3/repository")
-    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    monkeypatch.setattr(AdmissionReader, "_stable", lambda self: live)
     with pytest.raises(AirflowFailException, match="newer version") as caught:
         admit()
     assert cause(caught) is AlreadyReleasedError
@@ -108,7 +109,7 @@ def test_a_critical_model_needs_a_second_person(
 ) -> None:
     """Its promotion waits for one by default; the release file may say otherwise."""
     live = StableVersion(version=1, storage_uri=f"s3://{landed.bucket}/models/digits/1/repository")
-    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    monkeypatch.setattr(AdmissionReader, "_stable", lambda self: live)
     (releases / "digits.yaml").write_text(f"critical: true\n{RELEASE_FILE}")
     admit()
     required = record(landed).state().required
@@ -246,7 +247,7 @@ def test_streams_that_nobody_would_read_are_refused_on_admission(
 ) -> None:
     """A decoupled model over one that is live in Standard mode: before a pod runs, with what to write instead."""
     live = StableVersion(version=1, storage_uri=f"s3://{landed.bucket}/models/digits/1/repository")
-    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    monkeypatch.setattr(AdmissionReader, "_stable", lambda self: live)
     monkeypatch.setattr(preflight, "observe_service", lambda hook: SimpleNamespace(dialect="Standard"))
     landed.write("incoming/digits/2/config.pbtxt", written)
     (releases / "digits.yaml").write_text(RELEASE_FILE + serving)
