@@ -14,9 +14,9 @@ from airflow_provider_triton.operators import TritonLoadModelOperator
 from benchmarks.good_models.family import Family, Landed
 from benchmarks.good_models.pods import run_pod
 from slipway.cli.checking.linting import lint_file
-from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import STAGING_CONN_ID
+from slipway.operators.admission.golden_set import require_askable_golden_set
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.publish import PublishModelOperator

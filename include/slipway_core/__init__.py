@@ -5,12 +5,12 @@ Packages from top to bottom; each uses only what is below it, and import-linter 
 - `reports`, `acts`, `monitoring`: what people read, what they may ask for, and numbers for their dashboards;
 - `read_model`: what pages and the command line show, folded from the records;
 - `publishing`, `tuning`: a published version, and the search for faster settings;
-- `gates`, `fleet`, `operations`, and the modules `admission` and `raise_permission`: what a version must prove before
+- `gates`, `fleet`, `operations`, `permission`: what a version must prove before
   users meet it, many servers as one, what is done after the release day, who may raise traffic;
 - `canary`, `rollout`, `record`, `triton_config`: the judge, the InferenceService, the record, config.pbtxt;
 - `metrics`: what users met, in windows;
 - `spec`: the release file, typed;
-- `s3_events`, `http_answers` and the modules of this folder, which every package may use.
+- `documents`, `s3_events`, `http_answers` and the modules of this folder, which every package may use.
 
 `docs/architecture.md` draws them together with the rest of the project.
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_core.bucket_layout import parse_storage_uri, repository_paths
+from slipway_core.documents.yaml_source import parse_yaml_mapping
 from slipway_core.errors import ForeignChangeError, InputMissingError, SlipwayError, SpecError
 from slipway_core.identifiers import validate_model_name
 from slipway_core.spec.release_file import (
@@ -20,7 +21,6 @@ from slipway_core.spec.release_file import (
     release_spec_of,
 )
 from slipway_core.spec.rollout.rollout import LONGEST_DRAIN_S
-from slipway_core.yaml_source import parse_yaml_mapping
 
 log = logging.getLogger(__name__)
 

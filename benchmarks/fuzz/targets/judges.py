@@ -12,8 +12,8 @@ from benchmarks.fuzz.target import Target
 from slipway.traffic.checkpoint import CanaryJournal, WatchState
 from slipway_core.canary.judge import CanaryJudge
 from slipway_core.canary.recordings import replay
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import SlipwayError
-from slipway_core.json_source import parse_json
 from slipway_core.metrics.samples import Counters, Reading, Sample, Window
 from slipway_core.record.events import PendingEvent
 from slipway_core.record.kinds import RollbackStarted, WeightObserved

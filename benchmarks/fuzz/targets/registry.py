@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import BrokenPromiseError, Target
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import VersionConflictError, WebhookRefusedError
-from slipway_core.json_source import parse_json
 from slipway_core.operations.registry_answers import (
     BucketFolder,
     FileTally,

@@ -22,11 +22,11 @@ from typing import Any
 
 from slipway_core.canary.judge import CanaryJudge
 from slipway_core.canary.verdict import Verdict, words_of
+from slipway_core.documents.yaml_source import parse_yaml_mapping
 from slipway_core.errors import SlipwayError, UserError
 from slipway_core.metrics.samples import Window
 from slipway_core.spec.release_file import parse_release_spec
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
-from slipway_core.yaml_source import parse_yaml_mapping
 
 _ENTRIES = ("policy", "step", "window", "no_data", "coverage")
 # Longer than any step is watched.

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import UserError
 from slipway_core.fleet.plan import Phase
 from slipway_core.identifiers import validate_model_name

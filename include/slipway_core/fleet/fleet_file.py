@@ -84,8 +84,8 @@ def load_fleet_file(folder: Path, fleet: str) -> FleetFile:
 
     :raises SpecError: there is none, it is wrong, or it is about another fleet.
     """
+    from slipway_core.documents.yaml_source import parse_yaml_mapping
     from slipway_core.spec.complaints import explain
-    from slipway_core.yaml_source import parse_yaml_mapping
 
     path = folder / f"{validate_model_name(fleet)}{_SUFFIX}"
     try:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import UserError
 from slipway_core.four_eyes import require_person
 from slipway_core.operations.rejection import REASON_LIMIT

@@ -13,8 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import UserError, WebhookRefusedError
-from slipway_core.json_source import parse_json
 from slipway_core.spec.registry import LIVE_ALIAS, PREVIOUS_ALIAS
 
 SIGNATURE_HEADER = "x-mlflow-signature"

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import GateRefusedError, ModelInvalidError, ParityRefusedError, SlipwayError
 from slipway_core.gates.parity import parse_parity, worst_figures
 from slipway_core.publishing.engine import engine_of

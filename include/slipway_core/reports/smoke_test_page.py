@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.reports.html_page import render_page
 
 _WIDTH, _HEIGHT = 900.0, 160.0

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
+from slipway_core.documents.yaml_source import Path, YamlSource, dotted
 from slipway_core.errors import SpecError
 from slipway_core.identifiers import nearest
 from slipway_core.spec.chosen_part import ChosenPart
-from slipway_core.yaml_source import Path, YamlSource, dotted
 
 # How many complaints an error tells.
 _TOLD = 6

@@ -247,8 +247,8 @@ def parse_release_spec(
     :param insists: whether a file that it names and that cannot be used is an error already here.
     :raises SpecError: it cannot be used; names file, line and key, and for an unknown key the nearest valid one.
     """
+    from slipway_core.documents.yaml_source import parse_yaml_mapping
     from slipway_core.spec.complaints import explain
-    from slipway_core.yaml_source import parse_yaml_mapping
 
     parsed = parse_yaml_mapping(text, source)
     if parsed.data.get("files"):
@@ -270,8 +270,8 @@ def release_spec_of(data: Mapping[str, Any], source: str) -> ReleaseSpec:
     :param source: what an error calls it.
     :raises SpecError: it is none.
     """
+    from slipway_core.documents.yaml_source import YamlSource
     from slipway_core.spec.complaints import explain
-    from slipway_core.yaml_source import YamlSource
 
     parsed = YamlSource(source, dict(data), {}, {})
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import UserError
 from slipway_core.spec.benchmark import ServiceLevel
 from slipway_core.spec.load import LoadLevel

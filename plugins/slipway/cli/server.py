@@ -215,7 +215,7 @@ def _list(value: object) -> list[dict[str, Any]]:
 def _parsed(kind: type[Document], value: object, path: str) -> Document:
     from pydantic import ValidationError
 
-    from slipway_core.document_form import first_problem
+    from slipway_core.documents.document_form import first_problem
 
     if not isinstance(value, Mapping):
         raise _strange(path, "no document")

@@ -28,8 +28,8 @@ from slipway_core.fleet.document import RunNote
 from slipway_core.fleet.fleet_file import FleetFile, list_fleets, load_fleet_file
 from slipway_core.fleet.golden import GoldenRequest
 from slipway_core.gates.validation.request_options import is_decoupled
+from slipway_core.permission.raise_permission import fleet_refusal
 from slipway_core.publishing.manifest import Manifest
-from slipway_core.raise_permission import fleet_refusal
 from slipway_core.record.state import ReleaseState
 from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
 from slipway_core.triton_config.ensemble import Configs

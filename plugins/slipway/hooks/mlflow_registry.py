@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 from airflow.sdk import BaseHook
 
 from slipway.hooks.http_access import HttpAccess, Use, within
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import InputMissingError, RegistryUnavailableError, UserError
-from slipway_core.json_source import parse_json
 from slipway_core.operations.registry_answers import (
     FolderEntry,
     RegisteredModel,

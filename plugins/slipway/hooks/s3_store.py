@@ -32,8 +32,8 @@ from slipway.hooks.s3_transfer import (
     read_whole,
     stream_sha256,
 )
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import InputMissingError, UserError
-from slipway_core.json_source import parse_json
 from slipway_core.publishing.publication import PartsDigest
 from slipway_core.spec.release_file import Encryption
 

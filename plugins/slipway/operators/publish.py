@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from slipway.operators.base import ReleaseOperator, recorded_stage
-from slipway.project import project_commit, project_version
+from slipway.operators.project import project_commit, project_version
 from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.registry.reuse import recipe_for, require_published
 from slipway.registry.signing import sign

@@ -29,7 +29,6 @@ from slipway.traffic.canary_end import EndedCanary, end_named_canary
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.rollback import Rollback
 from slipway.workflows import ADMIT_TASK, MODEL_REVALIDATION, MODEL_ROLLBACK
-from slipway_core.admission import require_older, restore_refusal
 from slipway_core.admitted import require_consistent_stable
 from slipway_core.bucket_layout import parse_storage_uri, repository_paths
 from slipway_core.errors import (
@@ -38,7 +37,8 @@ from slipway_core.errors import (
     StoreUnavailableError,
 )
 from slipway_core.identifiers import parse_version
-from slipway_core.raise_permission import Raise, raise_refusal
+from slipway_core.permission.admission import require_older, restore_refusal
+from slipway_core.permission.raise_permission import Raise, raise_refusal
 from slipway_core.record.kinds import CandidateVerified, ReleaseStarted
 from slipway_core.record.requirements import Requirements
 from slipway_core.record.state import ReleaseState

@@ -17,7 +17,7 @@ from typing import Any
 
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.errors import SlipwayError, TimedOutError, UserError
 from slipway_core.metrics.samples import Reading
 from slipway_core.record.events import PendingEvent

@@ -8,7 +8,7 @@ import time
 from slipway.hooks.lease import LeaseHook
 from slipway.release_run import ReleaseRun
 from slipway_core.errors import CanaryEndedError, TransientError
-from slipway_core.raise_permission import lease_refusal
+from slipway_core.permission.raise_permission import lease_refusal
 from slipway_core.rollout.holder_identity import HolderIdentity, Stage
 from slipway_core.rollout.lease import Lease, renewal_due_s
 

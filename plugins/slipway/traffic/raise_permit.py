@@ -16,7 +16,7 @@ from slipway.workflows import MODEL_RELEASE
 from slipway_core.errors import ReleaseHeldError, SlipwayError
 from slipway_core.operations.holds import Hold
 from slipway_core.operations.notices.of_release import held_notice
-from slipway_core.raise_permission import Raise, raise_refusal
+from slipway_core.permission.raise_permission import Raise, raise_refusal
 from slipway_core.record.kinds import RaiseHeld
 from slipway_core.record.state import ReleaseState
 

@@ -11,6 +11,7 @@ import pytest
 
 from slipway_core.canary.judge import CanaryJudge
 from slipway_core.canary.recordings import read_entry
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import (
     MetricsUnavailableError,
     ModelInvalidError,
@@ -22,7 +23,6 @@ from slipway_core.gates.benchmark.result import BenchmarkResult
 from slipway_core.gates.mirror_comparison import MirrorReport
 from slipway_core.gates.parity import parse_parity
 from slipway_core.identifiers import nearest
-from slipway_core.json_source import parse_json
 from slipway_core.lease_limits import LONGEST_LEASE_S
 from slipway_core.metrics.samples import Sample
 from slipway_core.publishing.conversion_result import parse_converted

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import TypeAdapter, ValidationError
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import UserError
 from slipway_core.spec.notify import NOTICE_EVENTS, NoticeEvent, Notify, NotifyRule
 

@@ -44,7 +44,7 @@ from pydantic import (
 
 from slipway_core.canary.latency import quantile_ms
 from slipway_core.canary.verdict import Status
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.metrics.samples import Sample, Source
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
 from slipway_core.value_types import UtcTime

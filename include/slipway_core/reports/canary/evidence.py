@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from slipway_core.canary.verdict import Status
 from slipway_core.canary.verdict_text import source_of
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.record.events import Event, RecordError
 from slipway_core.record.fold import fold
 from slipway_core.record.kinds import (

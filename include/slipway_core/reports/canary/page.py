@@ -19,7 +19,7 @@ from slipway_core.canary.verdict_text import (
     meaning,
     source_words,
 )
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.reports.canary.charts import canary_charts
 from slipway_core.reports.canary.document import (
     DOCUMENT_FILE,

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.reports.html_page import render_page
 from slipway_core.reports.tuning.figure import pareto_svg
 

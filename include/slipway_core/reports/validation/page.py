@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from slipway_core.document_form import format_errors
+from slipway_core.documents.document_form import format_errors
 from slipway_core.gates.outcome import GateOutcome
 from slipway_core.gates.validation.kind import PageFigure
 from slipway_core.reports.data_docs.page import INDEX

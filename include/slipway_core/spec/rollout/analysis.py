@@ -91,8 +91,8 @@ class AnalysisPolicy(SpecPart):
         :param name: what an error calls the mapping.
         :raises SpecError: a key is unknown, or its value is wrong.
         """
+        from slipway_core.documents.yaml_source import YamlSource
         from slipway_core.spec.complaints import explain
-        from slipway_core.yaml_source import YamlSource
 
         try:
             return cls.model_validate(value)

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import SpecError, UserError
-from slipway_core.json_source import parse_json
 from slipway_core.spec.parts import SpecPart
 from slipway_core.spec.suites.expectations import SUITE_LIMIT, Expectation
 

@@ -1,1 +1,1 @@
-"""How a release begins: facts are read under the lock, `slipway_core.admission` decides, the record is opened."""
+"""How a release begins: facts are read under the lock, the domain decides by them, and the record is opened."""

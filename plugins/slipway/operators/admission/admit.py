@@ -25,11 +25,11 @@ from slipway.run_note import tell_release
 from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
 from slipway.workflows import MODEL_RELEASE, REPOSITORY_GC
-from slipway_core.admission import decide_admission
 from slipway_core.errors import ReleaseInProgressError, ReleaseNotNowError
 from slipway_core.identifiers import parse_version
 from slipway_core.operations.notices.of_release import held_notice, started_notice
 from slipway_core.operations.run_notes import started_text
+from slipway_core.permission.admission import decide_admission
 from slipway_core.record.kinds import ReleaseStarted
 from slipway_core.record.requirements import requirements_of
 from slipway_core.rollout.lease_terms import require_lease_outlasts_take_over

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipway.airflow_run import is_by_hand, triggered_by
-from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.admission.golden_set import require_askable_golden_set
 from slipway.operators.intake.release_files import require_release_file
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_service
@@ -20,10 +20,10 @@ from slipway.traffic.deployed import require_protocol_deployed
 from slipway.traffic.reconciler import observe_service
 from slipway.traffic.streams.preflight import require_source_read
 from slipway.training_configs import require_stateless_source, training_configs
-from slipway_core.admission import AdmissionFacts
 from slipway_core.bucket_layout import parse_storage_uri, repository_paths
 from slipway_core.errors import UserError
 from slipway_core.intake import IncomingVersion, parse_ready, require_files
+from slipway_core.permission.admission import AdmissionFacts
 from slipway_core.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from slipway_core.spec.run_overrides import looser_than_file
 
@@ -81,7 +81,7 @@ def require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> da
 
 @dataclass(frozen=True)
 class AdmissionReader:
-    """Reads, under the model's lock, what `slipway_core.admission` decides by.
+    """Reads, under the model's lock, what `slipway_core.permission.admission` decides by.
 
     :param kubernetes_conn_id: the connection to the cluster that says what is live.
     """

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from slipway.failures import SET_ASIDE_KEY, UNREADABLE_KEY, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.intake_sweep import Look, ModelLook, look_at_models
+from slipway.operators.intake.sweep import Look, ModelLook, look_at_models
 from slipway.release_record.history import LIST_PAGES
 from slipway.workflows import MODEL_RELEASE
 from slipway_core.errors import UserError

@@ -15,7 +15,6 @@ from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import verify_version
-from slipway_core.admission import restore_refusal
 from slipway_core.errors import SlipwayError, TransientError
 from slipway_core.operations.layout import revalidation_report_key
 from slipway_core.operations.revalidation.findings import Finding, RollbackStart
@@ -25,6 +24,7 @@ from slipway_core.operations.revalidation.way_back import (
     rollback_reason,
     rollback_run_id,
 )
+from slipway_core.permission.admission import restore_refusal
 from slipway_core.spec.release_file import ReleaseSpec
 
 if TYPE_CHECKING:

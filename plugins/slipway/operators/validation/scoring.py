@@ -17,7 +17,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.validation.asking import Answered
 from slipway.release_run import ReleaseRun
 from slipway_core.bucket_layout import gathered_key
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import TransientError, UserError
 from slipway_core.gates.validation.golden_set import GoldenSet
 from slipway_core.gates.validation.health import HealthCheck

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway_core.admission import require_not_rejected, restore_refusal
 from slipway_core.errors import InputMissingError, UserError, VersionRejectedError
 from slipway_core.operations.rejection import rejected_by, rejection_due, unrejected_by
-from slipway_core.raise_permission import Raise, raise_refusal
+from slipway_core.permission.admission import require_not_rejected, restore_refusal
+from slipway_core.permission.raise_permission import Raise, raise_refusal
 from slipway_core.record.events import Event, EventWriter
 from slipway_core.record.fold import fold
 from slipway_core.record.kinds import (

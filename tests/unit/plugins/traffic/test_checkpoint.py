@@ -13,8 +13,8 @@ from slipway.metrics.prometheus_series import parse_answer
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, WatchOwner, WatchState
 from slipway_core.bucket_layout import watch_journal_key
+from slipway_core.documents.json_source import parse_json
 from slipway_core.errors import MetricsUnavailableError, UserError
-from slipway_core.json_source import parse_json
 from slipway_core.metrics.samples import Counters, Reading
 from slipway_core.record.events import PendingEvent
 from slipway_core.record.kinds import (

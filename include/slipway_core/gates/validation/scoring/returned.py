@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from slipway_core.document_form import first_problem
+from slipway_core.documents.document_form import first_problem
 from slipway_core.errors import GoldenSetError, UserError
 from slipway_core.gates.validation.npz import read_arrays
 from slipway_core.gates.validation.scores import Array

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slipway import project
+from slipway.operators import project
 from tests.support.release.published_objects import COMMIT
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway_core.errors import CanaryEndedError, CanaryPausedError
-from slipway_core.raise_permission import (
+from slipway_core.permission.raise_permission import (
     Raise,
     fleet_refusal,
     lease_refusal,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway_core.documents.yaml_source import SIZE_LIMIT_BYTES, dotted, parse_yaml_mapping
 from slipway_core.errors import SpecError
-from slipway_core.yaml_source import SIZE_LIMIT_BYTES, dotted, parse_yaml_mapping
 
 _KEYS = st.text(alphabet="abcdefgh_", min_size=1, max_size=6)
 # PyYAML does not join JSON's escaped surrogate pairs: text within the basic plane reads alike.

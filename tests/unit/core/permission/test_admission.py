@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from slipway_core.admission import (
+from slipway_core.errors import AlreadyReleasedError, StartNeedsPersonError, UserError
+from slipway_core.permission.admission import (
     AdmissionFacts,
     decide_admission,
     require_newer,
@@ -15,7 +16,6 @@ from slipway_core.admission import (
     require_unreleased,
     restore_refusal,
 )
-from slipway_core.errors import AlreadyReleasedError, StartNeedsPersonError, UserError
 from slipway_core.record.fold import fold
 from tests.support.record.attempts import (
     DIGEST,

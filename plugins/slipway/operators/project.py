@@ -10,7 +10,7 @@ from pathlib import Path
 from slipway.deployment.settings import text_of
 
 COMMIT_VARIABLE = "SLIPWAY_COMMIT"
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway import project
+from slipway.operators import project
 
 
 @pytest.fixture
