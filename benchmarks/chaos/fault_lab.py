@@ -18,7 +18,7 @@ from benchmarks.chaos.faults import Faults
 from benchmarks.chaos.gates import LOOPBACK, ClusterGate, Gate, Loop
 from benchmarks.chaos.job import Job
 from benchmarks.chaos.plan import DIALECTS, Plan
-from benchmarks.chaos.run import Due, Run
+from benchmarks.chaos.run import ChaosRun, Due
 from benchmarks.chaos.served import LEASE_S, Served
 from slipway_core.errors import SlipwayError
 from slipway_core.record.events import Event
@@ -108,13 +108,13 @@ class FaultLab:
 
     # --- one run ---
 
-    def run(self, plan: Plan) -> tuple[Evidence, Run]:
+    def run(self, plan: Plan) -> tuple[Evidence, ChaosRun]:
         """Runs one release under the plan's faults, until the cluster has come to rest, or should have."""
         served = self._served[plan.dialect]
         before, made = served.look(), served.revisions()
         version, uri = served.publish(plan.error_percent, plan.seed)
         served.answers()
-        run = Run(plan)
+        run = ChaosRun(plan)
         stable, stable_uri = before.latest_created, before.storage_uri
         run.tell(f"{uri} fails {plan.error_percent} %; stable is {stable_uri} ({stable}), {plan.dialect}")
         candidate = served.candidate(before, uri)
@@ -143,7 +143,7 @@ class FaultLab:
         self._attempts = None
         return seen, run
 
-    def _follow(self, run: Run, seen: Evidence, attempts: Attempts, served: Served) -> None:
+    def _follow(self, run: ChaosRun, seen: Evidence, attempts: Attempts, served: Served) -> None:
         """Does what is due until the release has ended; a lost one is called back when the users are safe."""
         limit = run.began + _END_LIMIT_S
         while not attempts.ended.is_set() and time.time() < limit:
@@ -160,7 +160,7 @@ class FaultLab:
             run.do_due()
             time.sleep(_POLL_S)
 
-    def _conclude(self, run: Run, seen: Evidence, served: Served) -> None:
+    def _conclude(self, run: ChaosRun, seen: Evidence, served: Served) -> None:
         """Waits for answers that tell who serves the users now that all is at rest."""
         rest = time.time()
         run.tell("at rest" if seen.settled else "not at rest in time")
@@ -178,7 +178,7 @@ class FaultLab:
         seen.excuses, seen.outages = run.excuses, run.outages
 
     @staticmethod
-    def _ask_the_release(run: Run, seen: Evidence, attempts: Attempts, folder: Path) -> None:
+    def _ask_the_release(run: ChaosRun, seen: Evidence, attempts: Attempts, folder: Path) -> None:
         database = json.loads((folder / "airflow.json").read_text(encoding="utf-8"))
         for at, text in database["told"]:
             run.timeline.append((at, text))
@@ -186,7 +186,7 @@ class FaultLab:
         seen.crashed, seen.failed_tasks = attempts.crashed, database["failed"]
 
     def _ask_the_world(
-        self, run: Run, seen: Evidence, served: Served, version: int, made: Mapping[str, int]
+        self, run: ChaosRun, seen: Evidence, served: Served, version: int, made: Mapping[str, int]
     ) -> None:
         observed = served.look()
         seen.uri, seen.percent = observed.storage_uri, observed.canary_percent

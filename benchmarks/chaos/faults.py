@@ -13,7 +13,7 @@ from benchmarks.chaos.evidence import GUARD, Outage
 from benchmarks.chaos.excuses import CLUSTER, ROUTER, Excuse
 from benchmarks.chaos.gates import Gate
 from benchmarks.chaos.plan import LOSSES, Fault
-from benchmarks.chaos.run import Due, Run
+from benchmarks.chaos.run import ChaosRun, Due
 from benchmarks.chaos.served import Served
 from slipway_core.errors import SlipwayError
 from slipway_sandbox.lab.serving_stack import Lab
@@ -40,7 +40,7 @@ class Faults:
     kill_task: Callable[[bool], None]
     served: Served
     stable: str
-    run: Run
+    run: ChaosRun
     dead: set[str] = field(default_factory=set)
 
     def inject(self, fault: Fault) -> None:

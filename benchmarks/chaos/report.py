@@ -8,10 +8,10 @@ from statistics import median
 
 from benchmarks.chaos.evidence import Evidence, failed
 from benchmarks.chaos.plan import DIALECTS, KINDS
-from benchmarks.chaos.run import Run
+from benchmarks.chaos.run import ChaosRun
 
 
-def describe(seen: Evidence, run: Run, broken: Sequence[str]) -> str:
+def describe(seen: Evidence, run: ChaosRun, broken: Sequence[str]) -> str:
     """One line; where a promise was broken, all that is known."""
     happened = ", ".join(run.happened) or "nothing happened"
     line = (
@@ -42,7 +42,7 @@ class Report:
         self._requests = self._excused = self._failed = 0
         self.broken: dict[int, Sequence[str]] = {}
 
-    def add(self, seen: Evidence, run: Run, broken: Sequence[str]) -> None:
+    def add(self, seen: Evidence, run: ChaosRun, broken: Sequence[str]) -> None:
         """Counts a run."""
         self._outcomes[f"{run.plan.dialect}, {seen.outcome}"] += 1
         self._seconds.append(run.seconds)

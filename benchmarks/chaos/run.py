@@ -21,7 +21,7 @@ class Due:
 
 
 @dataclass
-class Run:
+class ChaosRun:
     """One run; `timeline` is what happened when (unix seconds), `happened` the kinds of faults that took place."""
 
     plan: Plan

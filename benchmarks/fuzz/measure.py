@@ -32,7 +32,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FuzzFinding:
     """An input that was not read as it must be. Findings with the same `place` are taken to be one fault."""
 
     target: str

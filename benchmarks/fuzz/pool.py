@@ -12,7 +12,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzz.measure import Finding, Tally, shown
+from benchmarks.fuzz.measure import FuzzFinding, Tally, shown
 from benchmarks.fuzz.target import Target, input_of
 from benchmarks.fuzz.worker import Task, work
 
@@ -30,7 +30,7 @@ class Outcome:
 
     target: str
     tally: Tally = field(default_factory=Tally)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[FuzzFinding] = field(default_factory=list)
 
 
 def run(target: Target, *, seed: int, count: int, seconds: float) -> Outcome:
@@ -74,7 +74,7 @@ def _follow(
             if message is _ENDED:
                 ended = True
                 break
-            if isinstance(message, Finding):
+            if isinstance(message, FuzzFinding):
                 outcome.findings.append(message)
             else:
                 outcome.tally.add(message)
@@ -106,6 +106,6 @@ def _messages(connection: Connection) -> Iterator[Any]:
         yield _ENDED
 
 
-def _killer(task: Task, index: int, kind: str) -> Finding:
+def _killer(task: Task, index: int, kind: str) -> FuzzFinding:
     value = input_of(task.target, list(task.target.seeds()), task.seed, index)
-    return Finding(task.target.name, task.seed, index, kind, "unknown", "", shown(value))
+    return FuzzFinding(task.target.name, task.seed, index, kind, "unknown", "", shown(value))

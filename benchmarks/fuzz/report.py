@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.fuzz.measure import Finding
+from benchmarks.fuzz.measure import FuzzFinding
 from benchmarks.fuzz.pool import Outcome
 
 _SHOWN = 400
@@ -32,7 +32,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def save(finding: Finding, root: Path) -> str:
+def save(finding: FuzzFinding, root: Path) -> str:
     """Write the input that failed to a file; return what to print about it."""
     root.mkdir(parents=True, exist_ok=True)
     path = root / f"{finding.target}-{finding.seed}-{finding.index}.txt"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from benchmarks.fuzz.measure import Finding, Tally, place_of, shown
+from benchmarks.fuzz.measure import FuzzFinding, Tally, place_of, shown
 from benchmarks.fuzz.minimise import minimised
 from benchmarks.fuzz.target import Target, input_of
 
@@ -121,7 +121,7 @@ def _count(tally: Tally, error: BaseException | None, took_ms: float, target: Ta
 
 def _finding(
     task: Task, index: int, value: Any, error: BaseException | None, kind: str, where: str
-) -> Finding:
+) -> FuzzFinding:
     def fails_alike(candidate: Any) -> bool:
         again, took_ms = timed(task.target, candidate)
         alike = fault(task.target, again, took_ms) == kind
@@ -129,7 +129,7 @@ def _finding(
 
     small = minimised(value, fails_alike)
     text = "" if error is None else shown(str(error), 300)
-    return Finding(task.target.name, task.seed, index, kind, where, text, shown(small))
+    return FuzzFinding(task.target.name, task.seed, index, kind, where, text, shown(small))
 
 
 def _time_is_up(_signal: int, _frame: object) -> None:

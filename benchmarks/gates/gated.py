@@ -35,7 +35,7 @@ Ask = Callable[[Mapping[str, Array], Sequence[str]], dict[str, Array]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """What the gates said of a model: which one refused it, "" for none, and why."""
 
     caught_by: str
@@ -109,7 +109,7 @@ def gate(
     stable: Array | None,
     ask: Ask | None = None,
     stable_whole: OutputAnswers | None = None,
-) -> Verdict:
+) -> GateVerdict:
     """Return what the gates say of a model file.
 
     :param stable: the stable version's answers to the same golden set.
@@ -120,7 +120,7 @@ def gate(
         _check(content)
         ask = in_process(content) if ask is None else ask
     except Exception as error:  # the converter refuses what its tools refuse
-        return Verdict("convert", f"{type(error).__name__}: {str(error)[:120]}")
+        return GateVerdict("convert", f"{type(error).__name__}: {str(error)[:120]}")
     validation = subject.validation
     golden = golden_from_arrays(
         arrays,
@@ -136,10 +136,10 @@ def gate(
         report = _report(subject, golden, found, stable, ask, (others, stable_whole))
         require_validation(report)
     except SlipwayError as error:
-        return Verdict("validate", str(error)[:300], found)
+        return GateVerdict("validate", str(error)[:300], found)
     except Exception as error:  # an answer that is an error, as the server gives it
-        return Verdict("validate", f"{type(error).__name__}: {str(error)[:120]}", found)
-    return Verdict("", report["found"], found)
+        return GateVerdict("validate", f"{type(error).__name__}: {str(error)[:120]}", found)
+    return GateVerdict("", report["found"], found)
 
 
 def _check(content: bytes) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 
 from slipway_pod.conversion.frame import converter_parser, run_onnx_converter
 from slipway_pod.conversion.reference import keep_reference, read_golden_of
-from slipway_pod.conversion.run import MODEL_FILE, Run
+from slipway_pod.conversion.run import MODEL_FILE, ConversionRun
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.estimators.graph import tidy
 from slipway_pod.estimators.lightgbm import LIGHTGBM
@@ -55,7 +55,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def convert(run: Run) -> dict[str, Any]:
+def convert(run: ConversionRun) -> dict[str, Any]:
     """Make `model.onnx` and the reference of the source; return its part of the result."""
     # The libraries tell formats by the end of the name.
     suffix = Path(run.options.source).suffix.lower()
@@ -89,7 +89,7 @@ def require_known_format(suffix: str, options: argparse.Namespace) -> None:
         )
 
 
-def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
+def convert_loaded(run: ConversionRun, path: Path) -> dict[str, Any]:
     """Load the source, write `model.onnx`, and keep what the source answers by its own runtime."""
     library, column = LIBRARIES[run.options.library], run.options.input
     model = loaded(path, run.options)

@@ -24,7 +24,7 @@ from slipway_pod.conversion.precision import (
 )
 from slipway_pod.conversion.reference import keep_onnx_reference
 from slipway_pod.conversion.rewrite import rewrite
-from slipway_pod.conversion.run import Run
+from slipway_pod.conversion.run import ConversionRun
 
 SOURCE_FILE = "source.onnx"
 # The ONNX Runtime backend of Triton has no such type between a client and a model.
@@ -41,7 +41,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def convert(run: Run) -> dict[str, Any]:
+def convert(run: ConversionRun) -> dict[str, Any]:
     """Make `model.onnx` and the reference of the source; return its part of the result."""
     path = fetch_onnx(run, SOURCE_FILE)
     fetch_calibration(run)
@@ -49,7 +49,7 @@ def convert(run: Run) -> dict[str, Any]:
     return {"optimisation": effect, **rewrite(run, path)}
 
 
-def again(run: Run) -> dict[str, Any]:
+def again(run: ConversionRun) -> dict[str, Any]:
     """Make `model.onnx` once more, without the passes that nobody has asked for."""
     return rewrite(run, run.folder / SOURCE_FILE, plainly=True)
 

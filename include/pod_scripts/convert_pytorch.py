@@ -36,7 +36,7 @@ from slipway_pod.conversion.precision import (
 )
 from slipway_pod.conversion.reference import keep_reference, read_golden_of
 from slipway_pod.conversion.rewrite import rewrite
-from slipway_pod.conversion.run import GOLDEN_FILE, Run
+from slipway_pod.conversion.run import GOLDEN_FILE, ConversionRun
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.answers import BATCH_ROWS, require_batch, rows_error
 from slipway_pod.models.golden import read_arrays, require_columns
@@ -87,7 +87,7 @@ def module_name(text: str) -> str:
     return text
 
 
-def convert(run: Run) -> dict[str, Any]:
+def convert(run: ConversionRun) -> dict[str, Any]:
     """Make `model.onnx` and the reference of the source; return its part of the result."""
     options = run.options
     require_trust(options)
@@ -113,7 +113,7 @@ def require_trust(options: argparse.Namespace) -> None:
         )
 
 
-def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
+def convert_loaded(run: ConversionRun, path: Path) -> dict[str, Any]:
     """Load the source, write `exported.onnx`, and keep what the source answers by its own forward."""
     # Torch's exporters warn of every library that is not installed.
     warnings.simplefilter("ignore")
@@ -148,7 +148,7 @@ def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
     return {"source": {"kind": run.options.format, "inputs": list(columns), "outputs": list(sample)}}
 
 
-def loaded(run: Run, path: Path) -> Any:
+def loaded(run: ConversionRun, path: Path) -> Any:
     """Return the model in inference mode, as its format says.
 
     :raises PodError: of kind ModelInvalidError.
@@ -302,7 +302,7 @@ def answers_of(forward: Any, rows: Mapping[str, Any], outputs: Sequence[str]) ->
     return {str(name): value.numpy() for name, value in zip(outputs or default, values, strict=True)}
 
 
-def again(run: Run) -> dict[str, Any]:
+def again(run: ConversionRun) -> dict[str, Any]:
     """Make `model.onnx` once more, without the passes that nobody has asked for."""
     return rewrite(run, run.folder / EXPORTED_FILE, plainly=True)
 

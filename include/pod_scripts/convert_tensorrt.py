@@ -34,7 +34,7 @@ from slipway_pod.conversion.reference import (
     keep_onnx_reference,
     read_golden_of,
 )
-from slipway_pod.conversion.run import CALIBRATION_FILE, GOLDEN_FILE, Run
+from slipway_pod.conversion.run import CALIBRATION_FILE, GOLDEN_FILE, ConversionRun
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.answers import answer_all, rows_of_a_request
 from slipway_pod.models.golden import read_golden
@@ -106,7 +106,7 @@ def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace
 # ---------------------------------------------------------------- the machine
 
 
-def describe_machine(run: Run, gpu: Gpu) -> dict[str, Any]:
+def describe_machine(run: ConversionRun, gpu: Gpu) -> dict[str, Any]:
     """Return the GPU and the driver, the versions of TensorRT and CUDA, and how far the engine can travel."""
     return {
         "gpu": gpu.name,
@@ -185,7 +185,9 @@ def build_command(
     return command
 
 
-def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, str]:
+def prepare_calibration(
+    run: ConversionRun, signature: Signature, profiles: Sequence[Profile]
+) -> dict[str, str]:
     """Write the rows that the builder will read, for the model's inputs alone; return its environment."""
     import numpy as np
 
@@ -212,7 +214,7 @@ def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profi
     return {calibration.ROWS_FILE: str(path), calibration.BATCH_ROWS: str(size)}
 
 
-def scales_url(run: Run) -> str | None:
+def scales_url(run: ConversionRun) -> str | None:
     """Return where the scales of this model lie: with another model's scales the engine answers noise."""
     options = run.options
     if options.calibration_cache is None:
@@ -221,7 +223,7 @@ def scales_url(run: Run) -> str | None:
 
 
 def build(
-    run: Run, gpu: Gpu, tensorrt: str, signature: Signature, profiles: Sequence[Profile]
+    run: ConversionRun, gpu: Gpu, tensorrt: str, signature: Signature, profiles: Sequence[Profile]
 ) -> dict[str, Any]:
     """Build the engine; the caches are fetched before and put back after, for the next build."""
     options, store = run.options, run.store
@@ -304,7 +306,7 @@ def open_engine(path: Path, profiles: Sequence[Profile]) -> Iterator[Engine]:
         runner.deactivate()
 
 
-def keep_source_answers(run: Run) -> tuple[Signature, dict[str, Any]]:
+def keep_source_answers(run: ConversionRun) -> tuple[Signature, dict[str, Any]]:
     """Check the source, keep what it answers without any optimisation, and return its signature and their effect."""
     signature, effect = keep_onnx_reference(run, run.folder / SOURCE_FILE, optimised=False)
     strange = [t for t in (*signature.inputs, *signature.outputs) if t.datatype in NOT_CARRIED]
@@ -319,7 +321,7 @@ def keep_source_answers(run: Run) -> tuple[Signature, dict[str, Any]]:
     return signature, effect
 
 
-def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, Any]:
+def examine_engine(run: ConversionRun, signature: Signature, profiles: Sequence[Profile]) -> dict[str, Any]:
     """Compare the engine with the reference, over the golden set: parity table and latency."""
     golden = read_golden_of(run, signature)
     with open_engine(run.folder / ENGINE_FILE, profiles) as engine:
@@ -331,7 +333,7 @@ def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) 
 # ---------------------------------------------------------------- the run
 
 
-def convert(run: Run, result: dict[str, Any]) -> None:
+def convert(run: ConversionRun, result: dict[str, Any]) -> None:
     """Download, build, compare, hand the engine over; fill in the result on the way."""
     gpu = read_gpu()
     machine = result["engine"] = describe_machine(run, gpu)

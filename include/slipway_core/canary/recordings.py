@@ -44,7 +44,7 @@ class ReplayError(UserError):
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """A step that begins: its weight in percent and its bake in seconds."""
 
     weight: int
@@ -65,7 +65,7 @@ class Coverage:
     not_seen: tuple[str, ...]
 
 
-Entry = AnalysisPolicy | Step | Window | NoData | Coverage
+Entry = AnalysisPolicy | RecordedStep | Window | NoData | Coverage
 
 
 def replay(
@@ -139,7 +139,7 @@ def read_policy(text: str, name: str) -> AnalysisPolicy:
     return AnalysisPolicy.from_mapping(data, name)
 
 
-def _fold(judge: CanaryJudge, entry: Step | Window | NoData | Coverage) -> Verdict | None:
+def _fold(judge: CanaryJudge, entry: RecordedStep | Window | NoData | Coverage) -> Verdict | None:
     if isinstance(entry, Window):
         return judge.observe(entry)
     if isinstance(entry, NoData):
@@ -161,7 +161,7 @@ def _window(content: dict[str, Any]) -> Window:
         raise ReplayError("a window cannot be read", expected=_EXPECTED_WINDOW, found=found) from error
 
 
-def _step(content: dict[str, Any]) -> Step:
+def _step(content: dict[str, Any]) -> RecordedStep:
     weight, bake_s = content.get("weight"), content.get("bake_s")
     whole = isinstance(weight, int) and not isinstance(weight, bool) and 0 <= weight <= 100
     numeric = isinstance(bake_s, int | float) and not isinstance(bake_s, bool) and 0 <= bake_s < _LONGEST_S
@@ -171,7 +171,7 @@ def _step(content: dict[str, Any]) -> Step:
             expected='"weight", a whole percent from 0 to 100, and "bake_s", seconds, zero or more',
             found=_shortened(json.dumps(content)),
         )
-    return Step(int(weight or 0), float(bake_s or 0.0))
+    return RecordedStep(int(weight or 0), float(bake_s or 0.0))
 
 
 def _coverage(content: dict[str, Any]) -> Coverage:

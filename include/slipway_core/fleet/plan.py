@@ -51,7 +51,7 @@ Views = Mapping[str, ServerView]
 
 
 @dataclass(frozen=True)
-class Run:
+class FleetRun:
     """What a release wants.
 
     :param before: what each server served before; one that came later is not in it.
@@ -67,7 +67,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Step:
+class FleetStep:
     """What to do next.
 
     :param act: on each of `servers`; `enter` writes `phase` down and goes on there; `finish` ends with `outcome`.
@@ -81,7 +81,7 @@ class Step:
     reasons: tuple[str, ...] = ()
 
 
-def next_step(run: Run, views: Views, policy: FleetPolicy) -> Step:
+def next_step(run: FleetRun, views: Views, policy: FleetPolicy) -> FleetStep:
     """Return what to do next.
 
     :param views: of all servers that count or want to join, read anew.
@@ -93,7 +93,7 @@ def next_step(run: Run, views: Views, policy: FleetPolicy) -> Step:
     return _forward(run, views, policy)
 
 
-def _forward(run: Run, views: Views, policy: FleetPolicy) -> Step:
+def _forward(run: FleetRun, views: Views, policy: FleetPolicy) -> FleetStep:
     if not views:
         return _go_back(["the fleet has no server"])
     refusals = _refusals(views)
@@ -106,21 +106,21 @@ def _forward(run: Run, views: Views, policy: FleetPolicy) -> Step:
     unprepared = [name for name, view in here.items() if not view.is_prepared]
     due = [name for name, view in here.items() if view.is_verified and view.serving != run.version]
     if run.phase == "commit" and due:  # before whoever has just joined: the others differ until it is done
-        return Step("commit", tuple(due))
+        return FleetStep("commit", tuple(due))
     if unprepared:
-        return Step("prepare", tuple(unprepared))
+        return FleetStep("prepare", tuple(unprepared))
     if len(here) < len(views):
-        return Step("wait")
+        return FleetStep("wait")
     unverified = [name for name, view in here.items() if not view.is_verified]
     if unverified:
-        return Step("verify", tuple(unverified))
-    return Step("enter", phase="commit" if run.phase == "prepare" else "drain")
+        return FleetStep("verify", tuple(unverified))
+    return FleetStep("enter", phase="commit" if run.phase == "prepare" else "drain")
 
 
-def _drain(run: Run, views: Views, policy: FleetPolicy) -> Step:
+def _drain(run: FleetRun, views: Views, policy: FleetPolicy) -> FleetStep:
     """Return what is left when all have the version: to unload what was before, and to bring who joins."""
     if not views:
-        return Step("finish", outcome="committed", reasons=(_NOBODY_ASKED,))
+        return FleetStep("finish", outcome="committed", reasons=(_NOBODY_ASKED,))
     here = {name: view for name, view in views.items() if view.away_s is None and not view.refusal}
     late = [name for name, view in here.items() if view.serving != run.version]
     for act, servers in (
@@ -130,47 +130,47 @@ def _drain(run: Run, views: Views, policy: FleetPolicy) -> Step:
         ("drain", [name for name, view in here.items() if view.has_old]),
     ):
         if servers:
-            return Step(act, tuple(servers))  # type: ignore[arg-type]
+            return FleetStep(act, tuple(servers))  # type: ignore[arg-type]
     lost = _lost(views, policy)
     if policy.on_unreachable == "fence" and len(views) - len(lost) >= policy.least_servers:
         fenceable = {name: why for name, why in lost.items() if not views[name].refusal}
         if fenceable:
-            return Step("fence", tuple(fenceable), reasons=tuple(fenceable.values()))
+            return FleetStep("fence", tuple(fenceable), reasons=tuple(fenceable.values()))
     if any(view.away_s is not None and name not in lost for name, view in views.items()):
-        return Step("wait")
-    return Step("finish", outcome="committed", reasons=(*_refusals(views), *lost.values()))
+        return FleetStep("wait")
+    return FleetStep("finish", outcome="committed", reasons=(*_refusals(views), *lost.values()))
 
 
-def _back(run: Run, views: Views, policy: FleetPolicy) -> Step:
+def _back(run: FleetRun, views: Views, policy: FleetPolicy) -> FleetStep:
     if not views and run.before:
-        return Step("finish", outcome="failed", reasons=(_NOBODY_ASKED,))
+        return FleetStep("finish", outcome="failed", reasons=(_NOBODY_ASKED,))
     here = {name: view for name, view in views.items() if view.away_s is None and not view.refusal}
     # A server carries out loads in turn: what leads it back comes after what it was asked for.
     changed = [name for name, view in here.items() if view.serving != run.had(name) or view.is_unsure]
     if changed:
-        return Step("restore", tuple(changed))
+        return FleetStep("restore", tuple(changed))
     loaded = [name for name, view in here.items() if view.has_new and run.had(name) != run.version]
     if loaded:
-        return Step("clean", tuple(loaded))
+        return FleetStep("clean", tuple(loaded))
     if any(view.away_s is not None and view.away_s < policy.settle_limit_s for view in views.values()):
-        return Step("wait")
+        return FleetStep("wait")
     refusals = _refusals(views)
     away = [_away(name, view) for name, view in views.items() if view.away_s is not None]
-    return Step("finish", outcome="failed" if refusals else "taken_back", reasons=(*refusals, *away))
+    return FleetStep("finish", outcome="failed" if refusals else "taken_back", reasons=(*refusals, *away))
 
 
-def _without(lost: Mapping[str, str], views: Views, policy: FleetPolicy) -> Step:
+def _without(lost: Mapping[str, str], views: Views, policy: FleetPolicy) -> FleetStep:
     left = len(views) - len(lost)
     if policy.on_unreachable == "fail":
         return _go_back(lost.values())
     if left < policy.least_servers:
         few = f"{left} servers would be left, fewer than {policy.least_servers}"
         return _go_back([*lost.values(), few])
-    return Step("fence", tuple(lost), reasons=tuple(lost.values()))
+    return FleetStep("fence", tuple(lost), reasons=tuple(lost.values()))
 
 
-def _go_back(reasons: Iterable[str]) -> Step:
-    return Step("enter", phase="back", reasons=tuple(reasons))
+def _go_back(reasons: Iterable[str]) -> FleetStep:
+    return FleetStep("enter", phase="back", reasons=tuple(reasons))
 
 
 def _refusals(views: Views) -> list[str]:

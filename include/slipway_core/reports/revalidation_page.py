@@ -27,7 +27,7 @@ _STANDINGS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """How a model or a check stands: a class of the style sheet, and words."""
 
     style: str
@@ -39,7 +39,7 @@ class _CheckRow:
     """One check, ready for its table."""
 
     result: CheckResult
-    verdict: Verdict
+    verdict: CheckVerdict
     numbers: Sequence[tuple[str, str]]
 
 
@@ -48,20 +48,20 @@ class _ModelRow:
     """One model's line on the run's page."""
 
     report: ModelReport
-    verdict: Verdict
+    verdict: CheckVerdict
     open: Sequence[Finding]
 
 
-def verdict_of(report: ModelReport) -> Verdict:
+def verdict_of(report: ModelReport) -> CheckVerdict:
     """Return how a model stands, the worst of its checks first."""
     if report.standing in _STANDINGS:
-        return Verdict(*_STANDINGS[report.standing])
+        return CheckVerdict(*_STANDINGS[report.standing])
     for outcome in ("differs", "could_not_check"):
         if any(one.outcome == outcome for one in report.checks):
-            return Verdict(*_OUTCOMES[outcome])
+            return CheckVerdict(*_OUTCOMES[outcome])
     if not report.is_as_released:
-        return Verdict("", "as released, as far as there is a reference")
-    return Verdict(*_OUTCOMES["passed"])
+        return CheckVerdict("", "as released, as far as there is a reference")
+    return CheckVerdict(*_OUTCOMES["passed"])
 
 
 def render_model_html(report: ModelReport, findings: Sequence[Finding]) -> str:
@@ -72,7 +72,7 @@ def render_model_html(report: ModelReport, findings: Sequence[Finding]) -> str:
     rows = [
         _CheckRow(
             one,
-            Verdict(*_OUTCOMES[one.outcome]),
+            CheckVerdict(*_OUTCOMES[one.outcome]),
             [(name, figure(value)) for name, value in sorted(one.numbers.items())],
         )
         for one in report.checks

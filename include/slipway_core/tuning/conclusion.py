@@ -9,7 +9,7 @@ from typing import Literal
 
 from slipway_core.gates.benchmark.interval import ratio_interval
 from slipway_core.tuning.objective import Objective, rounds_of
-from slipway_core.tuning.trials import Comparison, Point, Trial, TuningPlan
+from slipway_core.tuning.trials import Point, Trial, TrialComparison, TuningPlan
 
 Status = Literal["improved", "no_gain", "inconclusive", "nothing_kept"]
 _CONFIDENCE = 0.95
@@ -64,7 +64,7 @@ def figures(points: Sequence[Point], objective: Objective) -> list[float]:
     return [float(getattr(one, objective.figure)) for one in best]
 
 
-def interval_of(comparison: Comparison, objective: Objective) -> RatioInterval | None:
+def interval_of(comparison: TrialComparison, objective: Objective) -> RatioInterval | None:
     """Return the interval of a comparison; None where it has fewer than two rounds."""
     mine, theirs = (
         figures(one, objective) for one in (comparison.candidate_points, comparison.baseline_points)
@@ -78,7 +78,7 @@ def interval_of(comparison: Comparison, objective: Objective) -> RatioInterval |
     return RatioInterval(ratio, interval.low, interval.high, len(mine))
 
 
-def conclude(plan: TuningPlan, best: Trial | None, comparisons: Sequence[Comparison]) -> Conclusion:
+def conclude(plan: TuningPlan, best: Trial | None, comparisons: Sequence[TrialComparison]) -> Conclusion:
     """Return how a tuning ends."""
     objective = Objective(plan.tuning, plan.slo)
     if best is None:

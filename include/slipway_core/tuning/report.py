@@ -11,13 +11,13 @@ from slipway_core.tuning.change import ProposedChange
 from slipway_core.tuning.choice import cost_of, drift_percent, kept_trials, pareto_front
 from slipway_core.tuning.conclusion import Conclusion, RatioInterval, figures
 from slipway_core.tuning.objective import Objective, rounds_of
-from slipway_core.tuning.trials import Comparison, Trial, TuningPlan
+from slipway_core.tuning.trials import Trial, TrialComparison, TuningPlan
 
 
 def tuning_report(
     plan: TuningPlan,
     trials: Sequence[Trial],
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[TrialComparison],
     conclusion: Conclusion,
     change: ProposedChange | None,
     at: datetime,

@@ -101,7 +101,7 @@ class Trial(TuningDocument):
         return self.model_copy(update=update)
 
 
-class Comparison(TuningDocument):
+class TrialComparison(TuningDocument):
     """Two settings measured in turns: the best one, and what it is held against."""
 
     against: Literal["defaults", "present"]

@@ -87,7 +87,7 @@ class Interpreter:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Problem:
     """One thing that was looked at.
 
     `problem` is a sentence with its remedy, or None; `fatal` ones stop the set-up.
@@ -116,7 +116,7 @@ class Machine:
     port_is_free: Callable[[int], bool]
 
 
-def check_machine(machine: Machine) -> list[Finding]:
+def check_machine(machine: Machine) -> list[Problem]:
     """Return all findings, in the order in which a person would fix them."""
     findings = [_check_platform(machine)]
     if findings[0].problem is None:
@@ -138,7 +138,7 @@ def choose_interpreter(interpreters: tuple[Interpreter, ...]) -> Interpreter | N
     return next(iter(with_library or usable), None)
 
 
-def _check_platform(machine: Machine) -> Finding:
+def _check_platform(machine: Machine) -> Problem:
     found = f"{machine.system} {machine.architecture}"
     if machine.system == "Darwin":
         problem = (
@@ -156,14 +156,14 @@ def _check_platform(machine: Machine) -> Finding:
             "x86-64 only; use such a machine."
         )
     else:
-        return Finding("platform", found)
-    return Finding("platform", found, problem)
+        return Problem("platform", found)
+    return Problem("platform", found, problem)
 
 
-def _check_glibc(machine: Machine) -> Finding:
+def _check_glibc(machine: Machine) -> Problem:
     need = "%d.%d" % GLIBC_MINIMUM
     if machine.glibc is not None and machine.glibc >= GLIBC_MINIMUM:
-        return Finding("glibc", "%d.%d" % machine.glibc)
+        return Problem("glibc", "%d.%d" % machine.glibc)
     if machine.glibc is None:
         found = "none"
         problem = (
@@ -176,23 +176,23 @@ def _check_glibc(machine: Machine) -> Finding:
             f"glibc {found} is too old: Triton's server needs {need} or later; use Debian 12, Ubuntu "
             "22.04 or later."
         )
-    return Finding("glibc", found, problem)
+    return Problem("glibc", found, problem)
 
 
-def _check_python(machine: Machine) -> list[Finding]:
+def _check_python(machine: Machine) -> list[Problem]:
     chosen = choose_interpreter(machine.interpreters)
     fitting = [i for i in machine.interpreters if i.minor in PYTHON_VERSIONS]
     if chosen is not None:
         found = f"{chosen.version} at {chosen.executable}"
         if chosen.libpython:
-            return [Finding("python", found), Finding("libpython", chosen.libpython)]
+            return [Problem("python", found), Problem("libpython", chosen.libpython)]
         problem = (
             f"Python {chosen.version} at {chosen.executable} comes without its shared library "
             f"(libpython{chosen.minor}.so.1.0), "
             f"which Triton's Python backend needs: uv is asked to bring a Python that has it; if it cannot, "
             f"install the package libpython{chosen.minor}."
         )
-        return [Finding("python", found), Finding("libpython", "none", problem, fatal=False)]
+        return [Problem("python", found), Problem("libpython", "none", problem, fatal=False)]
     if fitting:
         one = fitting[0]
         problem = (
@@ -200,16 +200,16 @@ def _check_python(machine: Machine) -> list[Finding]:
             f"install the package python{one.minor}-venv (on Debian and Ubuntu: apt-get install "
             f"python{one.minor}-venv)."
         )
-        return [Finding("python", one.version, problem)]
+        return [Problem("python", one.version, problem)]
     seen = ", ".join(f"{i.version} at {i.executable}" for i in machine.interpreters) or "none"
     problem = (
         f"No Python 3.11 or 3.12 on PATH (found: {seen}): install one, or name it with `make … "
         "PYTHON=/path/to/python3.11`."
     )
-    return [Finding("python", seen, problem)]
+    return [Problem("python", seen, problem)]
 
 
-def _check_disk(machine: Machine) -> Finding:
+def _check_disk(machine: Machine) -> Problem:
     found = f"{machine.free_disk_gb:.1f} GB free"
     problem = None
     if machine.free_disk_gb < FREE_DISK_MINIMUM_GB:
@@ -217,12 +217,12 @@ def _check_disk(machine: Machine) -> Finding:
             f"Only {found} where the project lies: set-up needs {FREE_DISK_MINIMUM_GB:.0f} GB; free some "
             "space or move the project."
         )
-    return Finding("disk", found, problem)
+    return Problem("disk", found, problem)
 
 
-def _check_memory(machine: Machine) -> Finding:
+def _check_memory(machine: Machine) -> Problem:
     if machine.memory_gb is None:
-        return Finding("memory", "unknown")
+        return Problem("memory", "unknown")
     found = f"{machine.memory_gb:.1f} GB available"
     problem = None
     if machine.memory_gb < MEMORY_MINIMUM_GB:
@@ -230,10 +230,10 @@ def _check_memory(machine: Machine) -> Finding:
             f"Only {found}: Airflow, three Tritons and the rest use up to {MEMORY_MINIMUM_GB:.0f} GB; "
             "close something if it gets slow."
         )
-    return Finding("memory", found, problem, fatal=False)
+    return Problem("memory", found, problem, fatal=False)
 
 
-def _check_ports(machine: Machine) -> list[Finding]:
+def _check_ports(machine: Machine) -> list[Problem]:
     findings = []
     pinned: dict[int, str] = {}
     for variable in PORT_VARIABLES.values():
@@ -258,7 +258,7 @@ def _check_ports(machine: Machine) -> list[Finding]:
                 f"or unset {variable} and a free port is taken."
             )
         pinned[port] = variable
-        findings.append(Finding("port", f"{variable}={text}", problem))
+        findings.append(Problem("port", f"{variable}={text}", problem))
     return findings
 
 
@@ -330,7 +330,7 @@ def _memory_available_gb() -> float | None:
     return None
 
 
-def report(findings: list[Finding]) -> int:
+def report(findings: list[Problem]) -> int:
     """Print the findings; return the exit code: 1 when something fatal stands in the way."""
     for finding in findings:
         mark = "ok  " if finding.problem is None else ("STOP" if finding.fatal else "note")

@@ -45,7 +45,7 @@ class Deadline:
 
 
 @dataclass(frozen=True)
-class Run:
+class FollowedRun:
     """A run of a workflow: `state` is Airflow's, `note` what the run says of itself."""
 
     state: str
@@ -57,7 +57,7 @@ class Run:
         return self.state in _FINAL_RUNS
 
 
-def read_run(invocation: Invocation, dag_id: str, run_id: str, *, asked: str = "") -> Run:
+def read_run(invocation: Invocation, dag_id: str, run_id: str, *, asked: str = "") -> FollowedRun:
     """Return a run as it is now.
 
     :param asked: the reason that it was started with, which is no word of the run's own.
@@ -65,7 +65,7 @@ def read_run(invocation: Invocation, dag_id: str, run_id: str, *, asked: str = "
     path = f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
     document = json.loads(invocation.session.get(path))
     note = own_words(str(document.get("note") or ""), asked)
-    return Run(str(document.get("state") or ""), plain(note))
+    return FollowedRun(str(document.get("state") or ""), plain(note))
 
 
 def looks(invocation: Invocation, deadline: Deadline, what: str, remedy: str) -> Iterator[None]:

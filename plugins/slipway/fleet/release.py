@@ -26,7 +26,7 @@ from slipway_core.fleet.alias import LoadedVersion, loaded_version
 from slipway_core.fleet.document import Before, FleetDocument, RunNote
 from slipway_core.fleet.golden import GoldenRequest
 from slipway_core.fleet.outcome import FleetOutcome, ServerOutcome, ServerResult
-from slipway_core.fleet.plan import Run, ServerView, Step, next_step
+from slipway_core.fleet.plan import FleetRun, FleetStep, ServerView, next_step
 from slipway_core.fleet.policy import FleetPolicy
 from slipway_core.triton_config.options import Config
 
@@ -181,7 +181,7 @@ class _Carrier:
         # A new release asks those again that an earlier one has taken out.
         await self._write(self._note)
         if self._note.phase == "commit":
-            await self._enter(Step("enter", phase="commit"))  # the permission may have gone meanwhile
+            await self._enter(FleetStep("enter", phase="commit"))  # the permission may have gone meanwhile
         while True:
             views = await self._look()
             step = next_step(self._run(), views, self._release.policy)
@@ -189,9 +189,9 @@ class _Carrier:
                 return await self._finish(step, views)
             await self._do(step)
 
-    def _run(self) -> Run:
+    def _run(self) -> FleetRun:
         had = {name: before.version for name, before in self._note.before.items()}
-        return Run(self._note.phase, self._release.version, had)
+        return FleetRun(self._note.phase, self._release.version, had)
 
     async def _look(self) -> dict[str, ServerView]:
         views = await self._servers.look(self._note.phase, self._note.before)
@@ -206,7 +206,7 @@ class _Carrier:
         known = {name: view for name, view in views.items() if view.away_s is not None}
         return {**known, **{name: views[name] for name in self._note.before if name in views}, **silent}
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: FleetStep) -> None:
         log.info("%s %s%s", step.act, ", ".join(step.servers) or step.phase or "", _because(step.reasons))
         if step.act == "enter":
             await self._enter(step)
@@ -221,7 +221,7 @@ class _Carrier:
         else:
             await self._act(step)
 
-    async def _act(self, step: Step) -> None:
+    async def _act(self, step: FleetStep) -> None:
         if step.act in ("restore", "clean", "drain"):
             # A process that was stopped may go on when a later release has ended: what is loaded is that one's now.
             await self._store.require_not_taken_over()
@@ -254,7 +254,7 @@ class _Carrier:
 
     # --- what is written down ---
 
-    async def _enter(self, step: Step) -> None:
+    async def _enter(self, step: FleetStep) -> None:
         assert step.phase is not None  # noqa: S101  what `enter` is
         self._reasons += step.reasons
         if step.phase == "commit":
@@ -332,7 +332,7 @@ class _Carrier:
         if note is not None:
             self._note = note
 
-    async def _fence(self, step: Step) -> None:
+    async def _fence(self, step: FleetStep) -> None:
         fenced = dict(zip(step.servers, step.reasons, strict=True))
         try:
             await self._write(self._note, fenced={**self._servers.fenced, **fenced})
@@ -343,7 +343,7 @@ class _Carrier:
             f"fenced: {reason}" for name, reason in fenced.items() if name in self._servers.fenced
         ]
 
-    async def _finish(self, step: Step, views: Mapping[str, ServerView]) -> FleetOutcome:
+    async def _finish(self, step: FleetStep, views: Mapping[str, ServerView]) -> FleetOutcome:
         self._reasons += step.reasons
         outcome = self._outcome(step, views)
         is_away = any(view.away_s is not None for view in views.values())
@@ -356,7 +356,7 @@ class _Carrier:
             return outcome.model_copy(update={"reasons": (*outcome.reasons, late)})
         return outcome
 
-    def _outcome(self, step: Step, views: Mapping[str, ServerView]) -> FleetOutcome:
+    def _outcome(self, step: FleetStep, views: Mapping[str, ServerView]) -> FleetOutcome:
         assert step.outcome is not None  # noqa: S101  what `finish` is
         return FleetOutcome(
             fleet=self._release.fleet,
@@ -372,7 +372,7 @@ class _Carrier:
             reasons=tuple(dict.fromkeys(self._reasons)),
         )
 
-    def _results(self, step: Step, views: Mapping[str, ServerView]) -> dict[str, ServerResult]:
+    def _results(self, step: FleetStep, views: Mapping[str, ServerView]) -> dict[str, ServerResult]:
         state: ServerOutcome = "committed" if step.outcome == "committed" else "taken_back"
         found = {name: ServerResult(state="fenced", reason=why) for name, why in self._servers.fenced.items()}
         for name, view in views.items():

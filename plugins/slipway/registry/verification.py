@@ -31,7 +31,7 @@ WORKERS = 8
 
 
 @dataclass(frozen=True)
-class Finding:
+class FileDifference:
     """One thing in which a version differs from what its manifest says; `key` is without the bucket."""
 
     key: str
@@ -44,7 +44,7 @@ class Finding:
 
 def verify_version(
     store: ModelStoreHook, model: str, version: int, key: SigningKey | None = None, *, workers: int = WORKERS
-) -> list[Finding]:
+) -> list[FileDifference]:
     """Read every byte of a published version and say what differs; nothing, if it is what was published.
 
     Files are read as streams: memory does not depend on their size.
@@ -61,9 +61,11 @@ def verify_version(
     except (InputMissingError, VersionDeletedError):
         raise
     except VersionConflictError as error:
-        return [Finding(paths.manifest, error.expected or "its own manifest", error.found or error.what)]
+        return [
+            FileDifference(paths.manifest, error.expected or "its own manifest", error.found or error.what)
+        ]
     except UserError as error:
-        return [Finding(paths.manifest, "a manifest", str(error))]
+        return [FileDifference(paths.manifest, "a manifest", str(error))]
     expected = dict(placed_files(manifest))
     golden = attachment(manifest, GOLDEN_FILE)
     if golden is not None:
@@ -167,33 +169,35 @@ def _files(
     there: Sequence[StoredObject],
     measure: Callable[[str, FileEntry], FileEntry],
     workers: int,
-) -> list[Finding]:
+) -> list[FileDifference]:
     """Return the files that are missing or changed."""
     keys = {entry.key for entry in there}
 
-    def look(path: str) -> Finding | None:
+    def look(path: str) -> FileDifference | None:
         key, entry = prefix + path, expected[path]
         if key not in keys:
-            return Finding(key, _text(entry), "no object")
+            return FileDifference(key, _text(entry), "no object")
         found = measure(key, entry)
-        return None if found == entry else Finding(key, _text(entry), _text(found))
+        return None if found == entry else FileDifference(key, _text(entry), _text(found))
 
     return [finding for finding in map_concurrently(look, sorted(expected), workers) if finding is not None]
 
 
 def _extra(
     prefix: str, expected: Set[str], there: Sequence[StoredObject], *, besides: str | None = None
-) -> list[Finding]:
+) -> list[FileDifference]:
     """Return what lies below the prefix and nobody published; `besides`: a prefix below it that others write to."""
     return [
-        Finding(entry.key, "no object", f"{entry.size_bytes} bytes")
+        FileDifference(entry.key, "no object", f"{entry.size_bytes} bytes")
         for entry in there
         if entry.key.removeprefix(prefix) not in expected
         and not (besides is not None and entry.key.startswith(besides))
     ]
 
 
-def _configuration(registry: ModelRegistry, paths: RepositoryPaths, manifest: Manifest) -> list[Finding]:
+def _configuration(
+    registry: ModelRegistry, paths: RepositoryPaths, manifest: Manifest
+) -> list[FileDifference]:
     """Return whether the config.pbtxt of each model means what was published."""
     key = paths.repository + paths.config_file
     try:
@@ -201,23 +205,27 @@ def _configuration(registry: ModelRegistry, paths: RepositoryPaths, manifest: Ma
     except TransientError:
         raise
     except SlipwayError as error:
-        return [Finding(key, "a configuration that Triton reads", str(error))]
+        return [FileDifference(key, "a configuration that Triton reads", str(error))]
     if found == manifest.config_sha256:
         return []
-    return [Finding(key, f"canonical hash {manifest.config_sha256}", f"canonical hash {found}")]
+    return [FileDifference(key, f"canonical hash {manifest.config_sha256}", f"canonical hash {found}")]
 
 
 def _signature(
     registry: ModelRegistry, paths: RepositoryPaths, manifest: Manifest, key: SigningKey
-) -> list[Finding]:
+) -> list[FileDifference]:
     try:
         registry.require_signed(manifest, key)
     except (SigningRefusedError, SignedWithoutIdentityError) as error:
-        return [Finding(f"{paths.root}model.sig", error.expected or "a signature", error.found or error.what)]
+        return [
+            FileDifference(
+                f"{paths.root}model.sig", error.expected or "a signature", error.found or error.what
+            )
+        ]
     except TransientError:
         raise
     except SlipwayError as error:
-        return [Finding(f"{paths.root}model.sig", "a signature", str(error))]
+        return [FileDifference(f"{paths.root}model.sig", "a signature", str(error))]
     return []
 
 

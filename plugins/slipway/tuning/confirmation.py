@@ -9,7 +9,7 @@ from slipway.tuning.search import Measure, Wanted
 from slipway.tuning.staged import StagedTrials
 from slipway_core.tuning.objective import Objective
 from slipway_core.tuning.settings import Setting
-from slipway_core.tuning.trials import Comparison, Point, TuningPlan
+from slipway_core.tuning.trials import Point, TrialComparison, TuningPlan
 
 Against = Literal["defaults", "present"]
 # Far above the numbers of the trials' measurements.
@@ -25,7 +25,7 @@ def comparisons_of(plan: TuningPlan, best: Setting) -> list[tuple[Against, Setti
 
 def confirm(
     plan: TuningPlan, evidence: TuningEvidence, staged: StagedTrials, measure: Measure, best: Setting
-) -> list[Comparison]:
+) -> list[TrialComparison]:
     """Return the comparisons; those that the bucket has are not made again."""
     return [
         _kept(evidence, against, best) or _compared(plan, evidence, staged, measure, best, against, other)
@@ -33,7 +33,7 @@ def confirm(
     ]
 
 
-def _kept(evidence: TuningEvidence, against: Against, best: Setting) -> Comparison | None:
+def _kept(evidence: TuningEvidence, against: Against, best: Setting) -> TrialComparison | None:
     kept = evidence.comparison(against)
     return kept if kept is not None and kept.candidate == best else None
 
@@ -46,7 +46,7 @@ def _compared(
     best: Setting,
     against: Against,
     other: Setting,
-) -> Comparison:
+) -> TrialComparison:
     mine, theirs = list[Point](), list[Point]()
     try:
         names = (staged.load("trial", best), staged.load("reference", other))
@@ -64,7 +64,7 @@ def _compared(
             theirs += second
     finally:
         staged.unload()
-    comparison = Comparison(
+    comparison = TrialComparison(
         against=against,
         candidate=best,
         baseline=other,

@@ -7,7 +7,7 @@ import re
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway_core.bucket_layout import evidence_prefix
 from slipway_core.errors import InputMissingError
-from slipway_core.tuning.trials import Comparison, Trial, TuningDocument, TuningPlan
+from slipway_core.tuning.trials import Trial, TrialComparison, TuningDocument, TuningPlan
 
 _TRIAL = re.compile(r"trials/(?P<number>[0-9]{4})\.json")
 
@@ -58,13 +58,13 @@ class TuningEvidence:
         """Write a trial, over what was there of it."""
         self._write(f"{trial_folder(trial.number).rstrip('/')}.json", trial)
 
-    def comparison(self, against: str) -> Comparison | None:
+    def comparison(self, against: str) -> TrialComparison | None:
         """Return a comparison; None: it was not made yet."""
         key = f"{self.prefix}{comparison_folder(against).rstrip('/')}.json"
-        body = self.store.read(key, most_bytes=Comparison.limit_bytes)
-        return None if body is None else Comparison.from_bytes(body, self.store.uri(key))
+        body = self.store.read(key, most_bytes=TrialComparison.limit_bytes)
+        return None if body is None else TrialComparison.from_bytes(body, self.store.uri(key))
 
-    def write_comparison(self, comparison: Comparison) -> None:
+    def write_comparison(self, comparison: TrialComparison) -> None:
         """Write a comparison."""
         self._write(f"{comparison_folder(comparison.against).rstrip('/')}.json", comparison)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slipway_core.fleet.plan import Phase, Run, ServerView, Step, next_step
+from slipway_core.fleet.plan import FleetRun, FleetStep, Phase, ServerView, next_step
 from slipway_core.fleet.policy import FleetPolicy
 
 OLD, NEW = 6, 7
@@ -52,16 +52,16 @@ class SimulatedFleet:
         self.before: dict[str, int | None] = {}
         self.fenced: dict[str, SimulatedServer] = {}
         self.now = 0.0
-        self.steps: list[Step] = []
+        self.steps: list[FleetStep] = []
         self._disturb = disturb
 
-    def run(self, most: int = 300) -> Step:
+    def run(self, most: int = 300) -> FleetStep:
         """Go on until the plan ends; return its last step."""
         for number in range(most):
             self._disturb(self, number)
             self._note_before()
             views = {name: one.view(self.now) for name, one in self.servers.items()}
-            step = next_step(Run(self.phase, NEW, self.before), views, self.policy)
+            step = next_step(FleetRun(self.phase, NEW, self.before), views, self.policy)
             self.steps.append(step)
             if step.act == "finish":
                 return step
@@ -80,7 +80,7 @@ class SimulatedFleet:
             if one.away_since is None:
                 self.before.setdefault(name, one.serving)
 
-    def _carry_out(self, step: Step) -> None:
+    def _carry_out(self, step: FleetStep) -> None:
         self.now += TICK_S
         if step.act == "enter":
             assert step.phase is not None
@@ -93,7 +93,7 @@ class SimulatedFleet:
         for name in step.servers:
             self._act(step, name)
 
-    def _act(self, step: Step, name: str) -> None:
+    def _act(self, step: FleetStep, name: str) -> None:
         one = self.servers[name]
         if step.act == "fence":
             self.fenced[name] = self.servers.pop(name)

@@ -10,7 +10,7 @@ from typing import Any
 from slipway_pod.conversion.optimisation import effect_in_words
 from slipway_pod.conversion.reference import all_pass, examine
 from slipway_pod.conversion.rewrite import OPTIONAL
-from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
+from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, ConversionRun
 from slipway_pod.models.batch_tensors import add_batch_tensors_argument
 from slipway_pod.models.rows import add_row_axis_argument
 from slipway_pod.parity.outputs import require_parity
@@ -45,7 +45,7 @@ def converter_parser(about: str | None, precisions: Sequence[str] = ("fp32",)) -
 
 
 def run_converter(
-    options: argparse.Namespace, convert: Callable[[Run, Result], None], packages: Iterable[str]
+    options: argparse.Namespace, convert: Callable[[ConversionRun, Result], None], packages: Iterable[str]
 ) -> int:
     """Run `convert`, which fills in the result and hands a model over; return the program's exit code.
 
@@ -56,7 +56,7 @@ def run_converter(
         result["precision"] = options.precision
         with scratch_folder("convert-") as folder:
             limits = Limits(options.timeout_s, options.memory_mib)
-            convert(Run(options, store, folder, limits), result)
+            convert(ConversionRun(options, store, folder, limits), result)
 
     def versions() -> dict[str, str]:
         return tool_versions(packages)
@@ -66,11 +66,11 @@ def run_converter(
 
 def run_onnx_converter(
     options: argparse.Namespace,
-    make: Callable[[Run], Result],
+    make: Callable[[ConversionRun], Result],
     packages: Iterable[str],
     *,
     by_library: bool = False,
-    plainly: Callable[[Run], Result] | None = None,
+    plainly: Callable[[ConversionRun], Result] | None = None,
 ) -> int:
     """Run a converter whose `make` leaves `model.onnx` and the reference, and return its part of the result.
 
@@ -78,7 +78,7 @@ def run_onnx_converter(
     :param plainly: makes `model.onnx` again, without the passes that nobody has asked for.
     """
 
-    def convert(run: Run, result: Result) -> None:
+    def convert(run: ConversionRun, result: Result) -> None:
         run.fetch(options.golden, GOLDEN_FILE)
         result.update(make(run))
         result.update(run.tool("compare", lambda: examine(run, by_library=by_library)))
@@ -94,7 +94,7 @@ def run_onnx_converter(
     return run_converter(options, convert, packages)
 
 
-def hand_over(run: Run, result: Result, model: Path) -> None:
+def hand_over(run: ConversionRun, result: Result, model: Path) -> None:
     """Upload the model, if it answers as its source does; its parity table is in the result."""
     require_parity(result["parity"], run.options, effect_in_words(result.get("optimisation")))
     say("parity", f"{result['parity'][0]['rows']} rows alike in {len(result['parity'])} outputs")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slipway_pod.conversion.run import Run
+from slipway_pod.conversion.run import ConversionRun
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.onnx_files import save
 from slipway_pod.models.onnx_locale import use_portable_locale
@@ -16,7 +16,7 @@ from slipway_rules.onnx_models import MAX_DATA_FILES, WEIGHTS_LIMIT_BYTES
 from slipway_rules.text_forms import is_plain_path
 
 
-def fetch_onnx(run: Run, name: str) -> Path:
+def fetch_onnx(run: ConversionRun, name: str) -> Path:
     """Download the source as one file of this name in the run's folder, with the weights that lie beside it.
 
     :raises PodError: of kind ModelInvalidError, InputMissingError.
@@ -64,7 +64,7 @@ def data_locations(path: Path, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def fetch_data(run: Run, folder: Path, located: tuple[str, ...]) -> None:
+def fetch_data(run: ConversionRun, folder: Path, located: tuple[str, ...]) -> None:
     """Download the files beside the source to `folder`, all together within the limit."""
     beside = run.options.source.rsplit("/", 1)[0]
     total = 0

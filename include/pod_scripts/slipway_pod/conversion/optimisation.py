@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway_pod.conversion.run import Run
+from slipway_pod.conversion.run import ConversionRun
 from slipway_pod.errors import PodError
 from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import rule_for
@@ -19,7 +19,7 @@ _TOLD = ("output", "rows", "max_abs_diff", "max_rel_diff", "mismatched_rows", "t
 
 
 def optimisation_effect(
-    run: Run, model: str, off: Mapping[str, Any], on: Mapping[str, Any]
+    run: ConversionRun, model: str, off: Mapping[str, Any], on: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return how far the answers of one model with every optimisation on are from those without any.
 
@@ -34,7 +34,7 @@ def optimisation_effect(
 
 
 def measured_effect(
-    run: Run,
+    run: ConversionRun,
     model: str,
     answers: Mapping[str, Any],
     answer: Callable[[], Mapping[str, Any]],

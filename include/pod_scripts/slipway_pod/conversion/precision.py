@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.conversion.run import CALIBRATION_FILE, Run
+from slipway_pod.conversion.run import CALIBRATION_FILE, ConversionRun
 from slipway_pod.models.answers import BATCH_ROWS, as_fed, rows_of_a_request
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.onnx_files import keep_opset_imports, open_session, read_signature, save, used_domains
@@ -37,13 +37,13 @@ def check_precision(parser: argparse.ArgumentParser, options: argparse.Namespace
         parser.error("--calibration is only for --precision int8 --quantization static")
 
 
-def fetch_calibration(run: Run) -> None:
+def fetch_calibration(run: ConversionRun) -> None:
     """Download the calibration rows, if there are any."""
     if run.options.calibration is not None:
         run.fetch(run.options.calibration, CALIBRATION_FILE)
 
 
-def to_fp16(run: Run, source: Path, target: Path) -> None:
+def to_fp16(run: ConversionRun, source: Path, target: Path) -> None:
     """Write the model with weights and sums in half precision.
 
     Inputs and outputs keep their types, so that clients need not change.
@@ -59,7 +59,7 @@ def to_fp16(run: Run, source: Path, target: Path) -> None:
     save(model, target)
 
 
-def to_int8(run: Run, source: Path, target: Path) -> None:
+def to_int8(run: ConversionRun, source: Path, target: Path) -> None:
     """Write the model with weights and activations in eight bits.
 
     The scales are those of each batch (dynamic) or of calibration rows (static).
@@ -94,7 +94,7 @@ def to_int8(run: Run, source: Path, target: Path) -> None:
     save(model, target)
 
 
-def calibration_rows(run: Run, source: Path) -> Any:
+def calibration_rows(run: ConversionRun, source: Path) -> Any:
     """Return the calibration set as ONNX Runtime reads it, batch by batch.
 
     :raises PodError: of kind GoldenSetError.

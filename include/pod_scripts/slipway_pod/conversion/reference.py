@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.conversion.optimisation import measured_effect
-from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, REFERENCE_FILE, Run
+from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, REFERENCE_FILE, ConversionRun
 from slipway_pod.errors import PodError
 from slipway_pod.models.answers import BATCH_ROWS, answer_all
 from slipway_pod.models.golden import read_arrays, read_golden
@@ -26,7 +26,7 @@ SOURCE = "the source model"
 OPTIMISED, UNOPTIMISED = "optimised", "unoptimised"
 
 
-def read_golden_of(run: Run, signature: Signature) -> GoldenRows:
+def read_golden_of(run: ConversionRun, signature: Signature) -> GoldenRows:
     """Return the golden set that the run has fetched, by input.
 
     :raises PodError: of kind GoldenSetError.
@@ -37,7 +37,7 @@ def read_golden_of(run: Run, signature: Signature) -> GoldenRows:
 
 
 def keep_reference(
-    run: Run, golden: GoldenRows, answer: Callable[[GoldenRows], dict[str, Any]]
+    run: ConversionRun, golden: GoldenRows, answer: Callable[[GoldenRows], dict[str, Any]]
 ) -> dict[str, Any]:
     """Write and return what the source model answers to the golden set: its own runtime is the reference.
 
@@ -68,7 +68,7 @@ def keep_reference(
 
 
 def keep_onnx_reference(
-    run: Run, path: Path, *, optimised: bool = True, not_carried: Collection[str] = ()
+    run: ConversionRun, path: Path, *, optimised: bool = True, not_carried: Collection[str] = ()
 ) -> tuple[Signature, dict[str, Any]]:
     """Check an ONNX source and keep what it answers; return its signature and the effect of optimisations on it.
 
@@ -108,7 +108,7 @@ def require_carried(name: str, signature: Signature, not_carried: Collection[str
 
 
 def compare_with_reference(
-    run: Run, answers: Mapping[str, Any], compared: str = OPTIMISED
+    run: ConversionRun, answers: Mapping[str, Any], compared: str = OPTIMISED
 ) -> list[dict[str, Any]]:
     """Return the parity table of what the converted model answers.
 
@@ -130,7 +130,7 @@ def compare_with_reference(
     ]
 
 
-def examine(run: Run, *, by_library: bool = False) -> dict[str, Any]:
+def examine(run: ConversionRun, *, by_library: bool = False) -> dict[str, Any]:
     """Compare `model.onnx` with the reference, over the golden set: signature, parity table, latency.
 
     :param by_library: the reference is what the source's own library answers, which has no such optimisations. Then a

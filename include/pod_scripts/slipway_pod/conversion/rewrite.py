@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.conversion.precision import to_fp16, to_int8
-from slipway_pod.conversion.run import MODEL_FILE, Run
+from slipway_pod.conversion.run import MODEL_FILE, ConversionRun
 from slipway_pod.conversion.scalars import has_scalars, widen_scalars
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.onnx_files import (
@@ -31,7 +31,7 @@ OPTIONAL = ("simplify", "optimise")
 MOST_OVERRIDABLE = 16
 
 
-def rewrite(run: Run, path: Path, *, plainly: bool = False) -> dict[str, Any]:
+def rewrite(run: ConversionRun, path: Path, *, plainly: bool = False) -> dict[str, Any]:
     """Make `model.onnx` of a checked model: simplified, optimised, in the wanted precision.
 
     :param plainly: neither simplified nor optimised, since with these it has answered otherwise than its source.
@@ -77,7 +77,11 @@ def rewrite(run: Run, path: Path, *, plainly: bool = False) -> dict[str, Any]:
 
 
 def apply(
-    act: Callable[[Run, Path, Path], None], run: Run, source: Path, target: Path, name: str
+    act: Callable[[ConversionRun, Path, Path], None],
+    run: ConversionRun,
+    source: Path,
+    target: Path,
+    name: str,
 ) -> dict[str, Any]:
     """Run one pass from file to file, and check its result."""
     before = load_checked(source, f"the model before {name}")
@@ -131,14 +135,14 @@ def require_same_signature(name: str, before: Signature, after: Signature) -> No
     raise PodError("ModelInvalidError", what, expected=str(before.to_json()), found=str(after.to_json()))
 
 
-def simplify(_: Run, source: Path, target: Path) -> None:
+def simplify(_: ConversionRun, source: Path, target: Path) -> None:
     """Fold constants and remove nodes without effect."""
     import onnx
 
     save(importlib.import_module("onnxslim").slim(onnx.load(source)), target)
 
 
-def optimise(_: Run, source: Path, target: Path) -> None:
+def optimise(_: ConversionRun, source: Path, target: Path) -> None:
     """Apply ONNX Runtime's basic level: rewrites that are valid on any hardware.
 
     The higher levels fuse nodes for the processor at hand; the server does that itself when it loads a model.

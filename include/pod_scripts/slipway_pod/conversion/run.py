@@ -20,7 +20,7 @@ MODEL_FILE = "model.onnx"
 
 
 @dataclass
-class Run:
+class ConversionRun:
     """One run: the arguments, the store, the folder it works in, and the limits of its tools."""
 
     options: argparse.Namespace

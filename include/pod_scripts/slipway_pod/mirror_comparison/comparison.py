@@ -36,7 +36,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MirrorComparison:
     """One pair of answers: what differs, and for each row the two classes where the class output is there."""
 
     differences: tuple[Difference, ...]
@@ -50,7 +50,7 @@ def compare(
     abs_tolerance: float,
     rel_tolerance: float,
     class_output: str | None,
-) -> Comparison:
+) -> MirrorComparison:
     """Compare two answers to one request, output by output."""
     names = sorted(stable.keys() | candidate.keys())
     found = []
@@ -67,7 +67,7 @@ def compare(
         before, after = classes_of(stable[class_output]), classes_of(candidate[class_output])
         if before is not None and after is not None and len(before) == len(after):
             classes = tuple(zip(before, after, strict=True))
-    return Comparison(tuple(found), tuple(names), classes)
+    return MirrorComparison(tuple(found), tuple(names), classes)
 
 
 def compare_tensors(

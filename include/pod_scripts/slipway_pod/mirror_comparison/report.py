@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway_pod.mirror_comparison.comparison import Comparison, Difference
+from slipway_pod.mirror_comparison.comparison import Difference, MirrorComparison
 from slipway_pod.mirror_comparison.requests import Request
 from slipway_pod.models.deadlines import Deadlines
 from slipway_pod.models.latency import nearest_rank
@@ -47,7 +47,9 @@ class ComparisonReport:
             return Deadlines(least_s).first_s()
         return Deadlines(least_s, self.fastest_ms / 1000).limit_s(at_once)
 
-    def add(self, request: Request, stable: Answer, candidate: Answer, comparison: Comparison | None) -> None:
+    def add(
+        self, request: Request, stable: Answer, candidate: Answer, comparison: MirrorComparison | None
+    ) -> None:
         """Count one pair; the comparison is there where both answered."""
         for side, answer in (("stable", stable), ("candidate", candidate)):
             if answer.failure:

@@ -28,7 +28,7 @@ _LATENCIES: tuple[tuple[_Prefix, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FigureComparison:
     """One figure against its limit; None where it was not measured or there is nothing to compare with.
 
     `stable_misses` says that the stable version does not meet this limit either, in the same run. Against stable
@@ -82,7 +82,7 @@ class Comparison:
 
 def against_slo(
     candidate: Sequence[Measurement], stable: Sequence[Measurement], benchmark: Benchmark
-) -> Iterator[Comparison]:
+) -> Iterator[FigureComparison]:
     """Hold the candidate's medians over the rounds against `benchmark.slo`; `stable` may be empty."""
     slo = benchmark.slo
     for prefix, name in _LATENCIES:
@@ -99,7 +99,9 @@ def against_slo(
             yield _at_least(name, unit, _median(candidate, take), _median(stable, take), least)
 
 
-def _errors(candidate: Sequence[Measurement], stable: Sequence[Measurement], limit: float) -> Comparison:
+def _errors(
+    candidate: Sequence[Measurement], stable: Sequence[Measurement], limit: float
+) -> FigureComparison:
     found = _at_most("errors", "%", _error_percent(candidate), _error_percent(stable), limit)
     return replace(found, stable_misses=False) if _more_errors(candidate, stable) else found
 
@@ -120,19 +122,23 @@ def _more_errors(candidate: Sequence[Measurement], stable: Sequence[Measurement]
     return my_errors / mine - their_errors / theirs > _BEYOND_CHANCE * spread
 
 
-def _at_most(figure: str, unit: str, value: float | None, stable: float | None, limit: float) -> Comparison:
+def _at_most(
+    figure: str, unit: str, value: float | None, stable: float | None, limit: float
+) -> FigureComparison:
     # A limit whose figure was not measured is not met, whatever stable's figure is.
     passed = value is not None and value <= limit
     stable_misses = value is not None and stable is not None and stable > limit
-    return Comparison(
+    return FigureComparison(
         figure, unit, value, stable, None, f"at most {amount(limit)} {unit}", passed, stable_misses
     )
 
 
-def _at_least(figure: str, unit: str, value: float | None, stable: float | None, limit: float) -> Comparison:
+def _at_least(
+    figure: str, unit: str, value: float | None, stable: float | None, limit: float
+) -> FigureComparison:
     passed = value is not None and value >= limit
     stable_misses = value is not None and stable is not None and stable < limit
-    return Comparison(
+    return FigureComparison(
         figure, unit, value, stable, None, f"at least {amount(limit)} {unit}", passed, stable_misses
     )
 
@@ -140,7 +146,7 @@ def _at_least(figure: str, unit: str, value: float | None, stable: float | None,
 # ---------------------------------------------------------------- against stable, in the same run
 
 
-def against_stable(pairs: Pairs, benchmark: Benchmark) -> Iterator[Comparison]:
+def against_stable(pairs: Pairs, benchmark: Benchmark) -> Iterator[FigureComparison]:
     """Hold the paired rounds against the margins; one figure for each of `benchmark.compared` that was measured."""
     for percentile in benchmark.compared:
         if percentile == "throughput":
@@ -153,12 +159,14 @@ def against_stable(pairs: Pairs, benchmark: Benchmark) -> Iterator[Comparison]:
                 yield _not_slower(figure, *found, benchmark)
             elif (stable := _median([theirs for _, theirs in pairs], take)) is not None:
                 # Stable streams, and the candidate does not.
-                yield Comparison(figure, "ms", None, stable, None, _slower_limit(benchmark), passed=False)
+                yield FigureComparison(
+                    figure, "ms", None, stable, None, _slower_limit(benchmark), passed=False
+                )
 
 
 def _not_slower(
     figure: str, candidate: Sequence[float], stable: Sequence[float], benchmark: Benchmark
-) -> Comparison:
+) -> FigureComparison:
     """Return the comparison of a latency: its change in percent or in milliseconds is within the margin."""
     most = 1 + benchmark.max_regression_percent / 100
     floor_ms = benchmark.regression_floor_ms
@@ -185,7 +193,7 @@ def _slower_limit(benchmark: Benchmark) -> str:
     return f"at most {most:g} % or {floor_ms:g} ms above stable"
 
 
-def _not_less(pairs: Pairs, benchmark: Benchmark) -> Comparison:
+def _not_less(pairs: Pairs, benchmark: Benchmark) -> FigureComparison:
     candidate, stable = ([one.throughput_rps for one in side] for side in zip(*pairs, strict=True))
     least = 1 - benchmark.max_regression_percent / 100
     ratio = ratio_interval(candidate, stable, _level(benchmark))
@@ -216,9 +224,9 @@ def _compared(
     limit: str,
     decision: Decision,
     within: bool,
-) -> Comparison:
+) -> FigureComparison:
     bounded = interval is not None and math.isfinite(interval.high)
-    return Comparison(
+    return FigureComparison(
         figure=figure,
         unit=unit,
         candidate=statistics.median(candidate),

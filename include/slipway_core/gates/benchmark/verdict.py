@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from slipway_core.errors import BenchmarkInconclusiveError, BenchmarkRefusedError
-from slipway_core.gates.benchmark.comparison import Comparison, against_slo, against_stable
+from slipway_core.gates.benchmark.comparison import FigureComparison, against_slo, against_stable
 from slipway_core.gates.benchmark.result import BenchmarkResult
 from slipway_core.spec.release_file import Benchmark
 from slipway_core.written_numbers import number
@@ -42,7 +42,7 @@ class BenchmarkVerdict:
 
     status: Status
     reasons: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[FigureComparison, ...]
     not_compared: str = ""
     warnings: tuple[str, ...] = ()
     load: str = ""
@@ -102,8 +102,8 @@ def judge_benchmark(
 
 
 def _decide(
-    comparisons: Sequence[Comparison], rounds: int, benchmark: Benchmark
-) -> tuple[Status, list[Comparison], int]:
+    comparisons: Sequence[FigureComparison], rounds: int, benchmark: Benchmark
+) -> tuple[Status, list[FigureComparison], int]:
     """Return the status, what it rests on, and how many more rounds may decide."""
     missed = [one for one in comparisons if not one.passed and not one.undecided]
     undecided = [one for one in comparisons if one.undecided]
@@ -148,7 +148,7 @@ def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int, *, me
     )
 
 
-def _in_words(comparison: Comparison) -> str:
+def _in_words(comparison: FigureComparison) -> str:
     if comparison.candidate is None:
         return f"{comparison.figure} was not measured, but {comparison.limit} is asked for"
     text = f"{comparison.figure} is {number(comparison.candidate, 4)} {comparison.unit}"

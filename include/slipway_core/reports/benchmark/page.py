@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from slipway_core.gates.benchmark.comparison import Comparison
+from slipway_core.gates.benchmark.comparison import FigureComparison
 from slipway_core.gates.benchmark.result import BenchmarkResult, Measurement, Role
 from slipway_core.gates.benchmark.verdict import BenchmarkVerdict
 from slipway_core.reports.benchmark.charts import (
@@ -80,7 +80,7 @@ def render_benchmark_html(
     )
 
 
-def _changes(relative: list[Comparison], benchmark: Benchmark) -> str:
+def _changes(relative: list[FigureComparison], benchmark: Benchmark) -> str:
     margin = benchmark.max_regression_percent
     drawn = [
         Change(

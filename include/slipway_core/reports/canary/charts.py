@@ -20,10 +20,10 @@ from slipway_core.reports.canary.chart_frame import (
     style,
 )
 from slipway_core.reports.canary.document import (
+    CanaryRun,
     Decision,
     JudgedWindow,
     Latencies,
-    Run,
     share_percent,
 )
 from slipway_core.reports.canary.timeline import LEAST_REQUESTS, Point, TimeAxis, extremes, points_of
@@ -49,7 +49,7 @@ class Chart:
     svg: str
 
 
-def canary_charts(run: Run) -> list[Chart]:
+def canary_charts(run: CanaryRun) -> list[Chart]:
     """Return the charts of one run: its weight, and where windows were judged, also errors, latency, evidence and
     requests. There is one of latency only where the source knows it.
     """
@@ -88,7 +88,7 @@ def _finish(figure: Figure, name: str, heading: str, caption: str, description: 
     return Chart(name, heading, caption, svg)
 
 
-def _weight_chart(run: Run, axis: TimeAxis) -> Chart:
+def _weight_chart(run: CanaryRun, axis: TimeAxis) -> Chart:
     every = [(max(axis.seconds(each.at), 0.0), each.weight) for each in run.weights]
     seen = [every[place] for place in extremes([weight for _, weight in every], _PARTS)]
     times = [at_s for at_s, _ in seen] + [axis.end_s]

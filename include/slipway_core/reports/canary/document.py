@@ -204,7 +204,7 @@ class JudgedWindow(_Part):
     not_seen: list[str] | None = None
 
 
-class Step(_Part):
+class CanaryStep(_Part):
     """A step that was begun; what did not come about is None."""
 
     number: StrictInt
@@ -251,7 +251,7 @@ class Recomputed(_Part):
     first_difference: StrictInt | None
 
 
-class Run(_Part):
+class CanaryRun(_Part):
     """A canary from its first step to its end, or until it was begun again (`superseded`)."""
 
     number: StrictInt
@@ -259,7 +259,7 @@ class Run(_Part):
     began_at: Time
     ended_at: Time
     weights: list[ObservedWeight]
-    steps: list[Step]
+    steps: list[CanaryStep]
     windows: list[JudgedWindow]
     decisions: list[Decision]
     totals: RunSums
@@ -292,7 +292,7 @@ class CanaryEvidence(_Part):
     policy: Policy
     planned: list[PlannedStep]
     exposure: Exposure
-    runs: list[Run]
+    runs: list[CanaryRun]
 
     @classmethod
     @format_errors("the evidence of the canary")

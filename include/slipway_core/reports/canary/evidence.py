@@ -27,16 +27,16 @@ from slipway_core.reports.canary.decisions import decisions_of, weight_0_times
 from slipway_core.reports.canary.document import (
     FORMAT_VERSION,
     CanaryEvidence,
+    CanaryRun,
+    CanaryStep,
     Exposure,
     JudgedWindow,
     ObservedWeight,
     PlannedStep,
-    Run,
     RunSums,
     Seen,
     SeenSample,
     Statistics,
-    Step,
     Window,
 )
 from slipway_core.reports.canary.recording import judged_again
@@ -63,7 +63,7 @@ def canary_evidence(
         (event for event in events if event.release_id == state.release_id), key=lambda event: event.seq
     )
     parts = [*_runs(own)]
-    runs: list[Run] = []
+    runs: list[CanaryRun] = []
     for number, part in enumerate(parts, start=1):
         before = runs[-1].weights[-1].weight if runs else 0
         runs.append(_run(number, part, policy, before, superseded=number < len(parts)))
@@ -138,18 +138,18 @@ def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 def _run(
     number: int, events: Sequence[Event], policy: AnalysisPolicy, weight: int, *, superseded: bool
-) -> Run:
+) -> CanaryRun:
     """Return one run.
 
     :param weight: what the candidate had of the traffic when the run began.
     """
-    steps: list[Step] = []
+    steps: list[CanaryStep] = []
     windows: list[JudgedWindow] = []
     for intended, part in _steps(events):
         step, seen = _step(len(steps) + 1, intended, part, len(windows))
         steps.append(step)
         windows += seen
-    return Run(
+    return CanaryRun(
         number=number,
         superseded=superseded,
         began_at=events[0].at,
@@ -180,7 +180,7 @@ def _steps(events: Sequence[Event]) -> Iterator[tuple[WeightIntended, list[Event
 
 def _step(
     number: int, intended: WeightIntended, events: Sequence[Event], before: int
-) -> tuple[Step, list[JudgedWindow]]:
+) -> tuple[CanaryStep, list[JudgedWindow]]:
     """Return a step and its windows, which are counted from those `before` it."""
     weight, intended_at = intended.weight, events[0].at
     observed_at: datetime | None = None
@@ -199,14 +199,14 @@ def _step(
         elif isinstance(data, StepFinished):
             finished, finished_at = data, event.at
     statistics = windows[-1].statistics if windows else None
-    step = Step(
+    step = CanaryStep(
         number=number,
         weight=weight,
         bake_s=None if statistics is None else statistics.bake_s,
         intended_at=intended_at,
         observed_at=observed_at,
         finished_at=finished_at,
-        # A record may hold any text there; `Step` refuses what is none of the three.
+        # A record may hold any text there; `CanaryStep` refuses what is none of the three.
         verdict=None if finished is None else cast(Status, finished.verdict),
         reason=None if finished is None else finished.reason,
         seconds=None if finished is None else finished.seconds,

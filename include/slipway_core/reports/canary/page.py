@@ -25,8 +25,8 @@ from slipway_core.reports.canary.document import (
     DOCUMENT_FILE,
     WINDOWS_FILE,
     CanaryEvidence,
+    CanaryRun,
     JudgedWindow,
-    Run,
     Statistics,
     Sums,
     earlier_windows_file,
@@ -73,7 +73,7 @@ def render_canary_html(evidence: CanaryEvidence) -> str:
     )
 
 
-def _in_full(evidence: CanaryEvidence, run: Run) -> dict[str, object]:
+def _in_full(evidence: CanaryEvidence, run: CanaryRun) -> dict[str, object]:
     """Return what the page says of the last run alone."""
     reached = {step.weight for step in run.steps}
     return {
@@ -118,7 +118,7 @@ class _Card:
 # --- what became of it ---
 
 
-def _lead(evidence: CanaryEvidence, run: Run | None) -> str:
+def _lead(evidence: CanaryEvidence, run: CanaryRun | None) -> str:
     """Say in words how the canary ended, and what that means."""
     if run is None:
         reason = evidence.reason
@@ -150,7 +150,7 @@ def _last_word(last: JudgedWindow | None) -> str:
     return f"{condemned}Its last word was: {_sentence(last.reason)}"
 
 
-def _cards(evidence: CanaryEvidence, run: Run) -> list[_Card]:
+def _cards(evidence: CanaryEvidence, run: CanaryRun) -> list[_Card]:
     totals, exposure = run.totals, evidence.exposure
     if not totals.windows:
         return []
@@ -195,7 +195,7 @@ def _brief(words: object) -> str:
     return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…"
 
 
-def _span(run: Run) -> str:
+def _span(run: CanaryRun) -> str:
     """Return when a run began and ended, in UTC."""
     began, ended = run.began_at, run.ended_at
     shape = "%H:%M:%S" if began.date() == ended.date() else "%Y-%m-%d %H:%M:%S"

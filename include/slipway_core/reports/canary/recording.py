@@ -13,9 +13,9 @@ from slipway_core.record.events import RecordError
 from slipway_core.reports.canary.document import (
     WINDOWS_FILE,
     CanaryEvidence,
+    CanaryStep,
     JudgedWindow,
     Recomputed,
-    Step,
     earlier_windows_file,
 )
 from slipway_core.spec.rollout.analysis import AnalysisPolicy
@@ -59,7 +59,7 @@ def recordings(evidence: CanaryEvidence) -> dict[str, str]:
 
 
 def judged_again(
-    steps: Sequence[Step], windows: Sequence[JudgedWindow], policy: AnalysisPolicy
+    steps: Sequence[CanaryStep], windows: Sequence[JudgedWindow], policy: AnalysisPolicy
 ) -> Recomputed:
     """Judge a run again from its windows alone and say whether every verdict is as recorded."""
     lines = [json.dumps(line) for line in _lines(steps, windows)]
@@ -72,7 +72,7 @@ def judged_again(
     return Recomputed(agrees=True, first_difference=None)
 
 
-def _lines(steps: Sequence[Step], windows: Sequence[JudgedWindow]) -> Iterator[dict[str, Any]]:
+def _lines(steps: Sequence[CanaryStep], windows: Sequence[JudgedWindow]) -> Iterator[dict[str, Any]]:
     """Yield the lines of a run's recording; a step that saw no window changes no verdict."""
     number, not_seen = 0, list[str]()
     for window in windows:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from slipway_core.canary.latency import add_histograms
 from slipway_core.canary.verdict_text import duration
 from slipway_core.metrics.samples import Sample
-from slipway_core.reports.canary.document import JudgedWindow, Run
+from slipway_core.reports.canary.document import CanaryRun, JudgedWindow
 
 # A point with fewer requests of a revision than this says nothing of a rate; more points than this no eye tells apart.
 LEAST_REQUESTS, _MOST_POINTS = 20, 160
@@ -56,7 +56,7 @@ class TimeAxis:
     joined_s: float | None = None
 
     @classmethod
-    def of(cls, run: Run) -> TimeAxis:
+    def of(cls, run: CanaryRun) -> TimeAxis:
         """Return the axis that all charts of `run` share; it ends with the last window or change of weight."""
         began = run.began_at
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slipway.cli.invocation import Invocation
     from slipway.hooks.s3_store import ModelStoreHook
     from slipway.registry.signing import SigningKey
-    from slipway.registry.verification import Finding
+    from slipway.registry.verification import FileDifference
 
 _ERRORS_ONLY = 40
 _AWS_NAMES = {
@@ -35,7 +35,7 @@ class Verified:
 
     model: str
     version: int
-    findings: Sequence[Finding]
+    findings: Sequence[FileDifference]
     is_signed: bool
 
     def as_json(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from slipway_core.tuning.change import ProposedChange
-    from slipway_core.tuning.trials import Comparison
+    from slipway_core.tuning.trials import TrialComparison
 
 _TEXT = "text/plain; charset=utf-8"
 # Of the release file's path: what a diff from the project's own folder calls it.
@@ -46,7 +46,7 @@ class ProposeChangeOperator(TuningStep):
         plan, trials = self.plan, self.evidence.trials()
         best = choose_best(trials, Objective(plan.tuning, plan.slo), plan.present)
         found = (self.evidence.comparison(against) for against in ("defaults", "present"))
-        comparisons: list[Comparison] = [
+        comparisons: list[TrialComparison] = [
             one for one in found if one is not None and best is not None and one.candidate == best.setting
         ]
         conclusion = conclude(plan, best, comparisons)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slipway.web import wording
-from slipway.web.comparison.comparison import Comparison, Side, compare
+from slipway.web.comparison.comparison import Side, VersionComparison, compare
 from slipway.web.comparison.measured import is_better
 
 LINES_SHOWN = 12
@@ -91,7 +91,7 @@ def _figures(before: Side, after: Side) -> Iterator[Change]:
         yield Change(name, earlier.text, figure.text, figure.change_since(earlier), effect)
 
 
-def _sizes(found: Comparison) -> Iterator[Change]:
+def _sizes(found: VersionComparison) -> Iterator[Change]:
     whole = next((row for row in found.facts if row.name == "size of the files"), None)
     if whole is not None and whole.differs:
         yield Change("all files", whole.before, whole.after)
@@ -110,7 +110,7 @@ def _sizes(found: Comparison) -> Iterator[Change]:
         )
 
 
-def _config(found: Comparison) -> Iterator[str]:
+def _config(found: VersionComparison) -> Iterator[str]:
     for name, lines in found.configs.items():
         for line in lines:
             if line.kind in ("gone", "new"):

@@ -75,7 +75,7 @@ class FileRow:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class VersionComparison:
     """Everything that the page shows. `files_left_out` counts further files that are the same or do not fit."""
 
     facts: tuple[FactRow, ...]
@@ -86,11 +86,11 @@ class Comparison:
     tensors: tuple[str, ...]
 
 
-def compare(before: Side, after: Side) -> Comparison:
+def compare(before: Side, after: Side) -> VersionComparison:
     """Return what differs between two versions of one model."""
     files = list(_files(before.manifest, after.manifest))
     shown = [row for row in files if row.kind != "same"] or files
-    return Comparison(
+    return VersionComparison(
         facts=tuple(_rows(_facts(before), _facts(after))),
         figures=tuple(_rows(_texts(before.figures), _texts(after.figures))),
         configs={

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway_core.fleet.plan import Phase, Run, ServerView, next_step
+from slipway_core.fleet.plan import FleetRun, Phase, ServerView, next_step
 from slipway_core.fleet.policy import FleetPolicy
 from tests.support.fleet.simulation import NEW, OLD, SimulatedFleet, SimulatedServer
 
@@ -49,7 +49,7 @@ def test_one_that_is_wrong_takes_all_back() -> None:
 
 def test_server_that_has_not_said_whether_it_committed_is_led_back() -> None:
     """Also where it shows what it had: it may carry out later what it was asked for, and that comes first then."""
-    run = Run("back", NEW, {"s0": OLD, "s1": OLD})
+    run = FleetRun("back", NEW, {"s0": OLD, "s1": OLD})
     asked = ServerView(serving=OLD, has_new=True, is_unsure=True)
     step = next_step(run, {"s0": asked, "s1": ServerView(serving=OLD, has_new=True)}, FAIL)
     assert (step.act, step.servers) == ("restore", ("s0",))
@@ -96,36 +96,36 @@ def test_server_that_could_not_be_fenced_is_not_fenced_again() -> None:
     views["c"] = ServerView(away_s=9.0, refusal="it could not be fenced: HTTP 403")
     phases: tuple[Phase, ...] = ("prepare", "commit")
     for phase in phases:
-        step = next_step(Run(phase, NEW, {}), views, FENCE)
+        step = next_step(FleetRun(phase, NEW, {}), views, FENCE)
         assert (step.act, step.phase, step.reasons) == ("enter", "back", (f"c: {views['c'].refusal}",))
-    step = next_step(Run("drain", NEW, {}), views, FENCE)
+    step = next_step(FleetRun("drain", NEW, {}), views, FENCE)
     assert (step.act, step.outcome) == ("finish", "committed")
     assert step.reasons == (f"c: {views['c'].refusal}", "c: no answer for 9 s")
 
 
 def test_fleet_without_a_server_is_led_back() -> None:
     """Nothing is committed to nobody."""
-    step = next_step(Run("prepare", NEW, {}), {}, FAIL)
+    step = next_step(FleetRun("prepare", NEW, {}), {}, FAIL)
     assert (step.phase, step.reasons) == ("back", ("the fleet has no server",))
 
 
 def test_list_without_a_server_is_no_way_back() -> None:
     """Where servers had something before and none is listed now, nobody knows what they serve: that is no success."""
-    step = next_step(Run("back", NEW, {"s0": OLD}), {}, FAIL)
+    step = next_step(FleetRun("back", NEW, {"s0": OLD}), {}, FAIL)
     assert (step.act, step.outcome) == ("finish", "failed")
     assert step.reasons == ("no server is listed: none was asked what it serves",)
-    begun = next_step(Run("back", NEW, {}), {}, FAIL)
+    begun = next_step(FleetRun("back", NEW, {}), {}, FAIL)
     assert (begun.act, begun.outcome) == ("finish", "taken_back"), (
         "no server was ever seen, so none was changed"
     )
-    drained = next_step(Run("drain", NEW, {"s0": OLD}), {}, FAIL)
+    drained = next_step(FleetRun("drain", NEW, {"s0": OLD}), {}, FAIL)
     assert (drained.outcome, drained.reasons) == ("committed", step.reasons)
 
 
 def test_server_that_cannot_be_led_back_is_named() -> None:
     """The outcome is `failed` where one that answers keeps something else than it had."""
     views = {"a": ServerView(serving=OLD), "b": ServerView(serving=NEW, refusal="it refuses")}
-    step = next_step(Run("back", NEW, {"a": OLD, "b": OLD}), views, FAIL)
+    step = next_step(FleetRun("back", NEW, {"a": OLD, "b": OLD}), views, FAIL)
     assert (step.act, step.outcome, step.reasons) == ("finish", "failed", ("b: it refuses",))
 
 

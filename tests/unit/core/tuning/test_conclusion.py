@@ -7,20 +7,20 @@ import pytest
 from slipway_core.tuning.conclusion import conclude, interval_of
 from slipway_core.tuning.objective import Objective
 from slipway_core.tuning.settings import Setting
-from slipway_core.tuning.trials import Comparison
+from slipway_core.tuning.trials import TrialComparison
 from tests.support.tuning.plans import make_plan, point, trial
 
 PLAN = make_plan()
 BEST = Setting(max_queue_delay_us=0, instances=1)
 
 
-def comparison(against: str, mine: list[float], theirs: list[float]) -> Comparison:
+def comparison(against: str, mine: list[float], theirs: list[float]) -> TrialComparison:
     """A comparison with these p95 of each round."""
 
     def points(figures: list[float]) -> tuple[object, ...]:
         return tuple(point(one, number) for number, one in enumerate(figures, start=1))
 
-    return Comparison(
+    return TrialComparison(
         against=against,  # type: ignore[arg-type]
         candidate=BEST,
         baseline=PLAN.defaults,
@@ -29,7 +29,7 @@ def comparison(against: str, mine: list[float], theirs: list[float]) -> Comparis
     )
 
 
-def rates(against: str, mine: list[float], theirs: list[float]) -> Comparison:
+def rates(against: str, mine: list[float], theirs: list[float]) -> TrialComparison:
     """A comparison with these answers a second of each round, each within the bound."""
     told = comparison(against, [5.0] * len(mine), [5.0] * len(theirs))
     return told.model_copy(

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from slipway_sandbox.host.preflight import (
-    Finding,
     Interpreter,
     Machine,
+    Problem,
     check_machine,
     choose_interpreter,
     inspect_interpreter,
@@ -22,11 +22,11 @@ GOOD_PYTHON = Interpreter("/usr/bin/python3.11", "3.11.7", "/usr/lib/libpython3.
 GOOD_MACHINE = Machine("Linux", "x86_64", (2, 36), (GOOD_PYTHON,), 50.0, 8.0, {}, lambda port: True)
 
 
-def problems(machine: Machine) -> list[Finding]:
+def problems(machine: Machine) -> list[Problem]:
     return [finding for finding in check_machine(machine) if finding.problem]
 
 
-def only_problem(machine: Machine) -> Finding:
+def only_problem(machine: Machine) -> Problem:
     found = problems(machine)
     assert len(found) == 1, found
     return found[0]

@@ -16,7 +16,7 @@ from slipway_core.errors import (
     SlipwayError,
     TransientError,
 )
-from slipway_core.gates.benchmark.comparison import Comparison
+from slipway_core.gates.benchmark.comparison import FigureComparison
 from slipway_core.gates.benchmark.result import BenchmarkResult, Measurement, Role
 from slipway_core.gates.benchmark.verdict import judge_benchmark, require_benchmark
 from slipway_core.spec.release_file import Benchmark, ServiceLevel, TextGeneration
@@ -272,21 +272,21 @@ def test_the_fields_are_those_of_the_contract() -> None:
     ("comparison", "told"),
     [
         (
-            Comparison("p99 latency", "ms", 12.3203, 19.943, -38.22, "at most 15 ms", passed=True),
+            FigureComparison("p99 latency", "ms", 12.3203, 19.943, -38.22, "at most 15 ms", passed=True),
             "p99 latency: candidate 12.32 ms, stable 19.94 ms (-38.2 %); limit at most 15 ms: passed",
         ),
         (
-            Comparison("errors", "%", 1.0, None, None, "at most 0 %", passed=False),
+            FigureComparison("errors", "%", 1.0, None, None, "at most 0 %", passed=False),
             "errors: candidate 1 %; limit at most 0 %: missed",
         ),
         (
-            Comparison(
+            FigureComparison(
                 "p99 latency", "ms", None, 20.0, None, "at most 15 ms", passed=False, stable_misses=True
             ),
             "p99 latency: not measured, stable 20 ms; limit at most 15 ms: missed, by stable as well",
         ),
     ],
 )
-def test_a_figure_is_told_in_one_line(comparison: Comparison, told: str) -> None:
+def test_a_figure_is_told_in_one_line(comparison: FigureComparison, told: str) -> None:
     """What was measured, of whom, and against which limit."""
     assert comparison.sentence == told

@@ -21,7 +21,7 @@ from slipway_core.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from slipway_core.reports.canary.document import CanaryEvidence, Recomputed, Run
+from slipway_core.reports.canary.document import CanaryEvidence, CanaryRun, Recomputed
 from slipway_core.reports.canary.evidence import canary_evidence
 from slipway_core.reports.canary.recording import recordings, windows_jsonl
 from slipway_core.reports.canary.timeline import TimeAxis, points_of
@@ -125,7 +125,7 @@ def read_back(story: Story) -> CanaryEvidence:
     return CanaryEvidence.from_document(document_of(story))
 
 
-def only_run(story: Story) -> Run:
+def only_run(story: Story) -> CanaryRun:
     """The only run of the evidence."""
     (run,) = read_back(story).runs
     return run
