@@ -12,6 +12,7 @@ from slipway.cli.invocation import Invocation, command
 
 PANEL = "Begin and check"
 NAME = "slipway"
+DISTRIBUTION = "slipway-airflow"  # PyPI has another project named `slipway`
 
 
 class Shell(StrEnum):
@@ -50,6 +51,6 @@ def completion(
 def installed_version() -> str:
     """Return the version of this command; "unknown" where it is run from a folder that is not installed."""
     try:
-        return version(NAME)
+        return version(DISTRIBUTION)
     except PackageNotFoundError:
         return "unknown"
