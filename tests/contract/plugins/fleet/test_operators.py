@@ -191,7 +191,7 @@ def test_published_version_comes_to_all_servers(
         with pytest.raises(KilledError):
             run(release_fleet(release))
         settled = task(SettleFleetOperator, folder, bucket, 2).execute(context("two", notes))
-        assert notes[-1].startswith("edge 2: ended in the middle, and settled: taken back")
+        assert notes[-1].startswith("edge 2: ended in the middle, and settled: rolled back")
         assert settled["outcome"] == "taken_back"
         assert {one["version"] for one in settled["servers"].values()} == {1}
         again = task(ReleaseToFleetOperator, folder, bucket, 2).execute(context("three"))

@@ -46,7 +46,7 @@ def test_all_servers_get_the_version(fleet: TritonFleet, store: ModelStoreHook) 
 
 
 @pytest.mark.parametrize(
-    ("version", "reason"), [(3, "refuses to load"), (4, "answers the golden request otherwise")]
+    ("version", "reason"), [(3, "refuses to load"), (4, "answers the golden request differently")]
 )
 def test_one_that_differs_takes_all_back(
     fleet: TritonFleet, store: ModelStoreHook, version: int, reason: str

@@ -146,7 +146,7 @@ def test_a_batch_beyond_the_engines_profile_is_not_published(converted: ModelSto
 @pytest.mark.parametrize(
     ("hardware", "words"),
     [
-        (None, "nobody says"),
+        (None, "it is unknown which GPU"),
         ({**_HARDWARE, "compute_capability": "9.0"}, "compute capability 8.9"),
         ({**_HARDWARE, "tensorrt": "10.14.1"}, "TensorRT 10.13.2.6"),
     ],

@@ -62,7 +62,7 @@ def test_kept_measurement_of_another_form_is_told(store: ModelStoreHook) -> None
     wanted = Wanted("trial-1/", ("digits_a",), LoadLevel(concurrency=1), 1, 1, 1)
     measure = PodMeasure({}, release_run, store, "tuning/", "localhost:1", lambda _: None, 1)  # type: ignore[arg-type,return-value]
     store.write("tuning/trial-1/result.json", b'["error"]')
-    with pytest.raises(SlipwayError, match="no result of a pod"):
+    with pytest.raises(SlipwayError, match="not a result of a pod"):
         measure(wanted)
 
 

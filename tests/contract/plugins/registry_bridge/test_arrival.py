@@ -258,7 +258,7 @@ def test_artifacts_in_s3_are_read_where_the_release_file_allows(bridge: Bridge) 
     answer = bridge.mlflow.call("model-versions/create", name=bridge.name, source=source)
     number = int(answer["model_version"]["version"])
     bridge.mlflow.promote(bridge.name, number)
-    with pytest.raises(AirflowFailException, match="where they are not read from"):
+    with pytest.raises(AirflowFailException, match="in a place that is not read"):
         bridge.sync()
     bridge.configure(artifact_roots=[f"s3://{bridge.store.bucket}/other/"])
     bridge.sync()

@@ -170,7 +170,7 @@ def test_strays_are_skipped_and_named(store: ModelStoreHook, caplog: pytest.LogC
     told = [
         line.getMessage() for line in caplog.records if line.name == "slipway.release_record.record_reader"
     ]
-    assert sum("8 objects that are no events" in line for line in told) == 1
+    assert sum("8 objects in the record that are not events" in line for line in told) == 1
     assert any("records/digits/2/README" in line or "records/digits/2/'" in line for line in told)
 
 
