@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from slipway.web import fleets, json_api, metrics, static_files
+from slipway.web import fleets, json_api, metrics, pages, static_files
 from slipway.web.access import may_read, signed_in
 from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
 from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
-from slipway.web.pages import calendar, diff, evidence, health, model, overview, runs
 from slipway.web.prompt import start_syncs, webhook_secret
 from slipway.web.release import approvals
 from slipway.web.release import page as release_pages
@@ -20,7 +21,7 @@ from slipway.web.webhook import make_webhook_router
 
 
 def routers() -> Sequence[APIRouter]:
-    """Return every router of pages and of the JSON API: who adds one adds it here.
+    """Return every router of pages and of the JSON API; a module in `pages/` that has a `router` is found there.
 
     Each of them asks `may_read` before anything else, so no route can forget it. What a route asks beyond that (an
     act, the audit), it names itself.
@@ -29,18 +30,19 @@ def routers() -> Sequence[APIRouter]:
         acts.router,
         release_pages.router,
         approvals.router,
-        overview.router,
-        model.router,
-        diff.router,
-        evidence.router,
-        calendar.router,
-        runs.router,
+        *_routers_of_pages(),
         audit.router,
         json_api.router,
         fleets.router,
         metrics.router,
-        health.router,
     )
+
+
+def _routers_of_pages() -> Iterator[APIRouter]:
+    for found in pkgutil.iter_modules(pages.__path__):
+        router = getattr(import_module(f"{pages.__name__}.{found.name}"), "router", None)
+        if isinstance(router, APIRouter):
+            yield router
 
 
 def make_app(
