@@ -14,6 +14,7 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.streams import preflight
 from slipway.traffic.streams.preflight import require_streams_read
 from slipway_core.errors import GoldenSetError, StoreUnavailableError, StreamsUnreadError
+from slipway_core.metrics.sources.prometheus import PrometheusMetrics
 from tests.support.canary.streamed_versions import DECOUPLED, VersionsDouble, WayDouble, with_streaming
 
 
@@ -117,7 +118,7 @@ def test_standard_mode_holds_it_back(release_run: ReleaseRun, seen: SimpleNamesp
 def test_metrics_that_may_count_probes_hold_it_back(release_run: ReleaseRun, seen: SimpleNamespace) -> None:
     """Streamed golden requests are no users, and Prometheus' queries may not tell."""
     rollout = release_run.spec.rollout
-    metrics = rollout.metrics.model_copy(update={"source": "prometheus", "queries": "knative"})
+    metrics = PrometheusMetrics(source="prometheus", queries="knative")
     spec = release_run.spec.model_copy(update={"rollout": rollout.model_copy(update={"metrics": metrics})})
     assert "metrics_see_users_only" in refuse(release_run.model_copy(update={"spec": spec}))
 
