@@ -11,7 +11,7 @@ from slipway_core.four_eyes import is_same_person
 
 def _answer(now: Situation) -> Availability:
     if now.open is None or not now.open.waits_for_approval:
-        return Refused(f"Nothing of {now.model} waits for a person.", now.look)
+        return Refused(f"{now.model} has no open approval.", now.look)
     return Available()
 
 

@@ -152,7 +152,7 @@ def _require_reason(act: Act, asked: Asked) -> None:
             act,
             "the reason is too long" if length > REASON_LONGEST else "a reason is needed",
             f"{REASON_SHORTEST} to {REASON_LONGEST} characters, which others will read under your name",
-            found=f"{length} characters",
+            found=f"too {'long' if length > REASON_LONGEST else 'short'} ({length})",
         )
 
 

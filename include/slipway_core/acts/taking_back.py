@@ -14,7 +14,7 @@ def _rollback(now: Situation) -> Availability:
     if now.version is not None:
         return _rollback_to(now, now.version)
     if now.open is not None and (now.open.is_rollback or now.open.rolling_back):
-        return Available("A roll back is under way already; one more takes users to the same version.")
+        return Available("A rollback is under way already. Another one leads to the same version.")
     if now.open is not None and has_users(now.open):
         to = "the stable version" if live is None else f"version {live}"
         return Available(
@@ -22,8 +22,8 @@ def _rollback(now: Situation) -> Availability:
             f"Version {now.open.version} is rejected."
         )
     if live is None or before is None:
-        known = "no version is live" if live is None else f"no version was live before version {live}"
-        return Available(f"By the records {known}. The workflow looks at the cluster itself.")
+        known = "no live version" if live is None else f"no version that was live before version {live}"
+        return Available(f"The records name {known}. The rollback reads the cluster instead.")
     return Available(f"All users go from version {live} to version {before}. Version {live} is rejected.")
 
 

@@ -171,7 +171,7 @@ async def _fail(airflow: Airflow, request: FailRun, model: str | None) -> Done:
         await airflow.post(*path, "taskInstances", ADMIT_TASK, "xcomEntries", body=told)
     body = {"state": "failed", "note": f"Aborted: {request.note}"[:_NOTE_LIMIT]}
     await airflow.patch(*path, body=body)
-    done = f"The run {run_id} is stopped. Its last tasks take the users back and close the record."
+    done = f"The run {run_id} is stopped. Its last tasks roll back and close the record."
     return Done(dag_id, run_id, done)
 
 
@@ -186,5 +186,5 @@ async def _answer(airflow: Airflow, request: Answer) -> Done:
             raise
         return Done(asked.dag_id, asked.run_id, "Somebody has answered this already.", "answered_before")
     return Done(
-        asked.dag_id, asked.run_id, f"{request.chosen}: your answer was taken by the run {asked.run_id}."
+        asked.dag_id, asked.run_id, f"The run {asked.run_id} has your answer: {request.chosen}."
     )

@@ -151,7 +151,7 @@ def _question(invocation: Invocation, model: str) -> Question:
         dag_id = "" if release is None else _ASKING[release.is_rollback]
         found = [] if release is None else _questions_of(invocation, dag_id, release.release_id, model)
     if not found:
-        raise CommandError(f"nothing of {model} waits for a person", remedy=f"slipway get {model}")
+        raise CommandError(f"{model} has no open approval", remedy=f"slipway get {model}")
     return found[0]
 
 

@@ -181,7 +181,7 @@ def test_no_document_forbids_to_take_users_back() -> None:
     """A document may be behind: where it knows of nothing to go back from it says so, and the workflow is asked."""
     nothing_live = Situation(_document(live_version=None, previous_version=None))
     assert availability("rollback", nothing_live) == Available(
-        "By the records no version is live. The workflow looks at the cluster itself."
+        "The records name no live version. The rollback reads the cluster instead."
     )
 
 

@@ -154,8 +154,8 @@ def test_a_release_that_is_under_way_is_not_started_twice(server: FakeSlipway, c
         (("resume", "digits"), "not paused", "slipway pause digits"),
         (("unreject", "digits", "3", "-m", "fine"), "is not rejected", "slipway get digits"),
         (("unpin", "digits", "2", "-m", "fine"), "is not pinned", "slipway pin digits 2"),
-        (("approve", "digits"), "waits for a person", "slipway get digits"),
-        (("decline", "digits", "-m", "bad"), "waits for a person", "slipway get digits"),
+        (("approve", "digits"), "has no open approval", "slipway get digits"),
+        (("decline", "digits", "-m", "bad"), "has no open approval", "slipway get digits"),
         (("rollback", "digits", "--to", "9", "-m", "bad"), "never promoted", "slipway release digits 9"),
     ],
 )
