@@ -6,7 +6,7 @@ One JSON object a line; keys beside these are ignored:
     {"step": {"weight": 5, "bake_s": 60}}     a step of the canary begins
     {"window": {"seconds": 10, "stable": SAMPLE, "candidate": SAMPLE}}, or the inner object alone;
                                               "source": "replay" where golden requests were replayed
-    {"no_data": "why"}                          a window in which the metrics source could not be read
+    {"no_data": "why"}                        a window in which the metrics source could not be read
     {"coverage": {"not_seen": ["latency"]}}   what the source of the windows that follow cannot see
 
     SAMPLE: {"requests": 950, "errors": 4, "latency_buckets": {"5.0": 900, "10.0": 45, "inf": 5}}

@@ -72,9 +72,11 @@ class Answers:
     def from_dict(cls, value: Mapping[str, Any]) -> Answers:
         """Rebuild the counts from `to_dict`'s form.
 
-        :raises ValueError: one is no number from 0.
+        :raises ValueError: one is no number from 0, or is missing.
         :raises TypeError: there is one of another name.
         """
+        if missing := cls.__dataclass_fields__.keys() - value.keys():
+            raise ValueError(f"{', '.join(sorted(missing))}: missing")
         counts = {name: count for name, count in value.items() if name != "is_begun"}
         kinds = {name: int | float if name.endswith("_s") else int for name in counts}
         if any(

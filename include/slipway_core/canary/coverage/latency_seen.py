@@ -44,9 +44,11 @@ class LatencySeen:
     def from_dict(cls, value: Mapping[str, Any]) -> LatencySeen:
         """Rebuild it from `to_dict`'s form.
 
-        :raises ValueError: a count is no number from 0.
+        :raises ValueError: a count is no number from 0, or is missing.
         :raises TypeError: there is one of another name.
         """
+        if missing := cls.__dataclass_fields__.keys() - value.keys():
+            raise ValueError(f"{', '.join(sorted(missing))}: missing")
         counts = {name: count for name, count in value.items() if name != "bounds"}
         if any(not isinstance(one, int) or isinstance(one, bool) or one < 0 for one in counts.values()):
             raise ValueError(f"{counts}: not numbers from 0")

@@ -216,3 +216,12 @@ def test_a_saved_judge_without_a_part_is_refused(part: str) -> None:
     del state[part]
     with pytest.raises(SlipwayError, match=part):
         CanaryJudge.from_json(json.dumps(state))
+
+
+@pytest.mark.parametrize(("part", "count"), [("answers", "given_up"), ("latency_seen", "not_compared")])
+def test_a_saved_part_without_a_count_is_refused(part: str, count: str) -> None:
+    """A count that is missing is no zero."""
+    state = json.loads(judge().to_json())
+    del state[part][count]
+    with pytest.raises(SlipwayError, match=count):
+        CanaryJudge.from_json(json.dumps(state))
