@@ -185,6 +185,4 @@ async def _answer(airflow: Airflow, request: Answer) -> Done:
         if airflow.status_of(error) != HTTPStatus.CONFLICT:
             raise
         return Done(asked.dag_id, asked.run_id, "Somebody has answered this already.", "answered_before")
-    return Done(
-        asked.dag_id, asked.run_id, f"The run {asked.run_id} has your answer: {request.chosen}."
-    )
+    return Done(asked.dag_id, asked.run_id, f"The run {asked.run_id} has your answer: {request.chosen}.")
