@@ -17,6 +17,9 @@ than one that was started. A release whose version a gate refused rejects it: `v
 A model that was **rolled back** does not move forward automatically: a person starts the next version, unless the
 release file says `rollout.after_rollback: go_on`.
 
+A release whose run Airflow no longer has (`airflow db clean` deletes runs under way, too) cannot end itself:
+`end_lost_releases` completes its record and gives the model's lock back.
+
 What is malformed, too large or at the wrong place is named in the log of `find_new_versions` and in its XCom
 `set_aside`; it holds up no other version.
 """
@@ -31,6 +34,7 @@ from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, dag
 from slipway.dag_header import cron, header, releases_dir
 from slipway.deployment.settings import text_of
 from slipway.operators.intake.find import FindNewVersionsOperator
+from slipway.operators.intake.lost_releases import EndLostReleasesOperator
 from slipway.operators.intake.start import StartReleaseOperator
 from slipway.workflows import MODEL_INTAKE, MODEL_RELEASE
 
@@ -95,6 +99,14 @@ def model_intake() -> None:
         doc_md="One `model_release` run for each version; its id holds a digest of `ready.json`. Where the model's "
         "release file has not reached the worker, or Airflow has not read it yet, it is tried again.",
     ).expand_kwargs(find_new_versions.output)
+
+    EndLostReleasesOperator(
+        task_id="end_lost_releases",
+        bucket="{{ var.value.slipway_bucket }}",
+        releases_dir=str(releases_dir()),
+        doc_md="Completes the record of each release whose run Airflow no longer has, such as after `airflow db "
+        "clean`, and notifies people. The guard takes users off a canary that nobody watches any more.",
+    )
 
 
 model_intake()

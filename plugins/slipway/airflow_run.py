@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway.release_record.lock import ReleaseLock
 from slipway.workflows import ADMIT_TASK, STOP_REASON
 
 if TYPE_CHECKING:
@@ -60,15 +60,20 @@ def stop_reason(context: Context) -> str:
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
     """Return the model's lock; an owner is alive while its DAG run is."""
 
-    def is_running(owner: LockOwner) -> bool:
-        try:
-            return context["ti"].get_dagrun_state(owner.dag_id, owner.release_id) in ("queued", "running")
-        except AirflowRuntimeError as error:
-            if is_missing_run(error):
-                return False
-            raise
+    return ReleaseLock(store, model, lambda owner: is_under_way(context, owner.dag_id, owner.release_id))
 
-    return ReleaseLock(store, model, is_running)
+
+def is_under_way(context: Context, dag_id: str, run_id: str) -> bool:
+    """Return whether a run is queued or running; one that Airflow has deleted is neither.
+
+    :raises AirflowRuntimeError: Airflow does not say.
+    """
+    try:
+        return context["ti"].get_dagrun_state(dag_id, run_id) in ("queued", "running")
+    except AirflowRuntimeError as error:
+        if is_missing_run(error):
+            return False
+        raise
 
 
 def is_missing_run(error: AirflowRuntimeError) -> bool:

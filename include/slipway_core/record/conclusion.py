@@ -31,5 +31,22 @@ def concluded(state: ReleaseState, *, stop_reason: str = "") -> ReleaseState:
     return replace(state, outcome="cancelled", refused_by=None, reason=reason)
 
 
+def concluded_without_run(state: ReleaseState) -> ReleaseState:
+    """Return the state of a release whose run Airflow no longer has, as it ends: what is not known, it does not claim.
+
+    A version that users may have met has failed, whatever its gates said: nobody has watched it since.
+    """
+    ended = concluded(state)
+    if ended.outcome != "cancelled":
+        return ended
+    reason = "Airflow no longer has the run of this release, so it could not continue"
+    if state.exposed:
+        reason += (
+            ". Users may have met this version: the guard takes them back to the stable version when the canary's "
+            f"lease runs out. To restore the InferenceService, run: slipway rollback {state.model}"
+        )
+    return replace(ended, outcome="failed", reason=reason)
+
+
 def _with(reason: str | None, stop_reason: str) -> str | None:
     return f"{reason}: {stop_reason}" if reason and stop_reason else reason
