@@ -24,7 +24,7 @@ from rich.console import Console
 
 from slipway_sandbox import lifecycle
 from slipway_sandbox.host.progress import Steps
-from slipway_sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
+from slipway_sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings
 from slipway_sandbox.services import airflow
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.fleet_story import LEFT, RIGHT, UNREACHABLE_S, FleetStory
@@ -215,6 +215,20 @@ def by_grpc(stories: Mapping[str, Future[Any]]) -> GrpcStory:
 def outage(stories: Mapping[str, Future[Any]]) -> OutageStory:
     """What came of the story in which Airflow's own processes die."""
     return _result(stories, OUTAGE, OutageStory)
+
+
+@pytest.fixture(scope="session")
+def remote_logs(root: Path) -> Iterator[RunningSandbox]:
+    """A sandbox of its own whose Airflow uploads the logs of tasks to the bucket, as Airflow's docs set that up."""
+    options = {
+        "remote_logging": "True",
+        "remote_base_log_folder": f"s3://{SandboxSettings.bucket}/airflow-logs",
+        "remote_log_conn_id": "aws_default",
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(airflow, "NEEDED_OPTIONS", {**airflow.NEEDED_OPTIONS, "logging": options})
+        with _running(root / "remote-logs", threading.Event()) as running:
+            yield running
 
 
 def _result(stories: Mapping[str, Future[Any]], name: str, kind: type[Story]) -> Story:

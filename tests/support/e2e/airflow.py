@@ -53,6 +53,19 @@ class Airflow(AirflowClient):
         found = self.ask(self.tasks.get_task_instances, dag_id, run_id, limit=100)
         return max(one.try_number for one in found.task_instances if one.task_id == task_id)
 
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
+        """Return what Airflow's page shows of a task's log, as JSON: where it was read from stands first."""
+        found = self.ask(
+            self.tasks.get_log,
+            dag_id,
+            run_id,
+            task_id,
+            try_number,
+            full_content=True,
+            accept="application/json",
+        )
+        return str(found.to_json())
+
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""
         return dict(self.ask(self.dag_runs.get_dag_run, dag_id, run_id).conf or {})

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from slipway_sandbox.kserve.annotations import SOURCE_URI, UNPROPAGATED_ANNOTATIONS
+from slipway_sandbox.kserve.knative.traffic_rules import RolledOut, Target, rolled_out_after, targets
 
 # Reconciling is a loop of its own observations; in practice it settles after three rounds.
 MAX_ROUNDS = 8
@@ -46,16 +47,6 @@ class Revision:
     message: str = ""
     exit_code: int = 0
     annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True)
-class Target:
-    """One line of the traffic that Knative intends."""
-
-    revision: str
-    percent: int
-    latest: bool
-    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,8 +145,8 @@ def settle(predictor: Predictor, canary_percent: int | None, *, tag_latest: bool
 def _reconcile(before: Predictor, canary_percent: int | None, tag_latest: bool) -> Predictor:
     """Return one round: the Route's targets from what is known so far, then what KServe concludes from them."""
     latest_ready = _latest_ready(before)
-    targets = _targets(replace(before, latest_ready=latest_ready), canary_percent, tag_latest)
-    after = replace(before, latest_ready=latest_ready, traffic=targets)
+    traffic = _targets(replace(before, latest_ready=latest_ready), canary_percent, tag_latest)
+    after = replace(before, latest_ready=latest_ready, traffic=traffic)
     fingerprint = _service_spec(after)
     if fingerprint != before.fingerprint:
         after = replace(after, generation=before.generation + 1, fingerprint=fingerprint)
@@ -171,32 +162,24 @@ def _latest_ready(predictor: Predictor) -> str:
 def _targets(predictor: Predictor, canary_percent: int | None, tag_latest: bool) -> tuple[Target, ...]:
     if not predictor.latest_ready:
         return ()
-    tag = "latest" if tag_latest else ""
-    if canary_percent is None or not predictor.latest_rolledout:
-        return (Target(predictor.latest_ready, 100, True, tag),)
-    latest = Target(predictor.latest_ready, canary_percent, True, tag)
-    if canary_percent >= 100:
-        return (latest,)
-    return (latest, Target(predictor.latest_rolledout, 100 - canary_percent, False, "prev"))
+    return targets(
+        canary_percent,
+        latest_ready=predictor.latest_ready,
+        rolled_out=predictor.latest_rolledout,
+        tag_latest=tag_latest,
+    )
 
 
 def _mark_rolledout(predictor: Predictor) -> Predictor:
     """Conclude from the traffic which revision is rolled out, as KServe's status propagation does."""
-    latest = next((target for target in predictor.traffic if target.latest), None)
-    if latest is None:
-        return predictor
-    if predictor.latest_rolledout != latest.revision:
-        if latest.percent == 100:
-            return replace(
-                predictor, previous_rolledout=predictor.latest_rolledout, latest_rolledout=latest.revision
-            )
-        return predictor
     created = predictor.latest_created
-    on_one = sum(target.percent for target in predictor.traffic if target.revision == latest.revision) == 100
-    rolled_back = created is not None and created.name == latest.revision and latest.percent < 100 and on_one
-    if rolled_back and predictor.previous_rolledout:
-        return replace(predictor, latest_rolledout=predictor.previous_rolledout)
-    return predictor
+    now = rolled_out_after(
+        RolledOut(predictor.latest_rolledout, predictor.previous_rolledout),
+        predictor.traffic,
+        latest_created=created.name if created else "",
+        latest_ready=predictor.latest_ready,
+    )
+    return replace(predictor, latest_rolledout=now.latest, previous_rolledout=now.previous)
 
 
 def _failure(predictor: Predictor) -> dict[str, Any] | None:
@@ -212,8 +195,8 @@ def _service_spec(predictor: Predictor) -> str:
     A target names "latest" or a revision; which revision "latest" is now is no part of the spec.
     """
     created = predictor.latest_created
-    targets = [("latest" if one.latest else one.revision, one.percent, one.tag) for one in predictor.traffic]
-    return json.dumps([created.template if created else "", targets or [("latest", 100, "")]])
+    lines = [("latest" if one.latest else one.revision, one.percent, one.tag) for one in predictor.traffic]
+    return json.dumps([created.template if created else "", lines or [("latest", 100, "")]])
 
 
 def with_revision(predictor: Predictor, name: str, **changes: Any) -> Predictor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from slipway_sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
-from slipway_sandbox.kserve.knative.machine import Object, Predictor, Target
+from slipway_sandbox.kserve.knative.machine import Object, Predictor
+from slipway_sandbox.kserve.knative.traffic_rules import Target
 
 INGRESS_NOT_CONFIGURED: Condition = (
     "Unknown",

@@ -22,6 +22,7 @@ from slipway_core.rollout.dialects.registry import observe
 from slipway_core.rollout.fields import FIELD_MANAGER, SOURCE_URI, TAG_ROUTING
 from slipway_core.rollout.observation import Observed
 from slipway_sandbox.cluster.merge import merge_patched
+from slipway_sandbox.kserve.knative.traffic_rules import RolledOut, Target, rolled_out_after, targets
 from slipway_sandbox.lab.simulation.cluster_model import ConflictError
 from slipway_sandbox.lab.simulation.evidence import knative_evidence
 
@@ -268,17 +269,18 @@ class KnativeModel:
             spec.get("canaryTrafficPercent"),
             self.component.get("latestRolledoutRevision", ""),
         )
-        tag = {"tag": "latest"} if annotations.get(TAG_ROUTING) == "true" else {}
-        targets: list[Json] = [{"latestRevision": True, "percent": 100, **tag}]
-        if percent is not None and rolled_out:
-            targets = [{"latestRevision": True, "percent": percent, **tag}]
-            if percent < 100:
-                targets.append({"revisionName": rolled_out, "percent": 100 - percent, "tag": "prev"})
+        lines = targets(
+            percent,
+            latest_ready="",
+            rolled_out=rolled_out,
+            tag_latest=annotations.get(TAG_ROUTING) == "true",
+        )
+        wanted = [_as_written(line) for line in lines]
         reaching = repr(sorted(annotations.items())) if self.annotations_reach_revisions else ""
         own = tuple(sorted(spec.get("annotations", {}).items()))
         template = (spec["model"]["storageUri"], reaching, own)
-        if (template, targets) != (self.template, self.targets):
-            self.template, self.targets = template, targets
+        if (template, wanted) != (self.template, self.targets):
+            self.template, self.targets = template, wanted
             self.service_generation += 1
         before = self._status()
         self._propagate()
@@ -296,21 +298,16 @@ class KnativeModel:
         """
         created, ready = self._latest_created(), self._latest_ready()
         status = self.component
-        sums: dict[str, int] = {}
-        for target in self.intended:
-            sums[target["revisionName"]] = sums.get(target["revisionName"], 0) + target["percent"]
-        for target in self.intended:
-            if target["revisionName"] != ready or not target.get("latestRevision"):
-                continue
-            rolled_out, previous = (
-                status.get("latestRolledoutRevision", ""),
-                status.get("previousRolledoutRevision", ""),
-            )
-            if rolled_out != ready:
-                if target["percent"] == 100:
-                    status["previousRolledoutRevision"], status["latestRolledoutRevision"] = rolled_out, ready
-            elif ready == created and target["percent"] < 100 and sums[ready] == 100 and previous:
-                status["latestRolledoutRevision"] = previous
+        marks = RolledOut(
+            status.get("latestRolledoutRevision", ""), status.get("previousRolledoutRevision", "")
+        )
+        lines = [
+            Target(line["revisionName"], line["percent"], bool(line.get("latestRevision")))
+            for line in self.intended
+        ]
+        now = rolled_out_after(marks, lines, latest_created=created, latest_ready=ready)
+        if now != marks:
+            status["latestRolledoutRevision"], status["previousRolledoutRevision"] = now.latest, now.previous
         status["latestCreatedRevision"], status["latestReadyRevision"] = created, ready
         self.status_traffic = copy.deepcopy(self.intended)
         if self.template is not None:
@@ -361,6 +358,13 @@ def _made_of(template: Template | None) -> Json:
         return {}
     uri, _, own = template
     return {SOURCE_URI: uri, **dict(own)}
+
+
+def _as_written(target: Target) -> Json:
+    """Return a line of the traffic as the spec of a Knative Service has it."""
+    if not target.latest:
+        return {"revisionName": target.revision, "percent": target.percent, "tag": target.tag}
+    return {"latestRevision": True, "percent": target.percent, **({"tag": target.tag} if target.tag else {})}
 
 
 def _told(target: Json) -> Json:

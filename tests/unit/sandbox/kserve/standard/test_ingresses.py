@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from slipway_sandbox.kserve.knative.machine import Target
+from slipway_sandbox.kserve.knative.traffic_rules import Target
 from slipway_sandbox.kserve.knative.worker import KnativeWorker
 from slipway_sandbox.kserve.settings import KServeSettings
 from slipway_sandbox.kserve.standard import machine
