@@ -90,7 +90,8 @@ class LiveDocument(ReadModelDocument):
     `decision` is what the watch has decided at the end of the step, "" before. `held` tells that it only watches while
     a person thinks or a raise is held. `paused_since` and `held_since` are when the watch first saw that. `windows`
     are the last ones, oldest first. `waiting` is why the candidate has not the step's weight yet, its pods' troubles
-    included; "" once it has.
+    included; "" once it has. A first version that comes up has no steps: its document says what it waits for, and no
+    more.
     """
 
     called: ClassVar[str] = "live document of a canary"

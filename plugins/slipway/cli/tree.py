@@ -95,7 +95,7 @@ def _add_release(root: Tree, document: ModelDocument, release: VersionDocuments,
     steps = branch.add(Text("steps"))
     for step in view.steps:
         steps.add(_step(step, live))
-    if live is not None:
+    if live is not None and live.weights:
         _add_verdict(branch, live, now)
     if view.open_now is not None:
         _add_waits(branch, view.open_now, live, now)

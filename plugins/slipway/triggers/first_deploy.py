@@ -10,6 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_triton.triggers.pace import Pace
 from slipway.blocking_calls import BlockingCalls
+from slipway.read_model.first_version_writer import FirstVersionWriter
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy, reconcile_async
@@ -26,18 +27,21 @@ POLL_S = 1.0
 _CALL_LIMIT_S = 60.0
 
 
-class _TroubleLog:
-    """Logs what holds the version's pods up, whenever that changes; nothing but the goal suffices."""
+class _Troubles:
+    """Logs what holds the version's pods up, whenever that changes, and has pages show it; only the goal suffices."""
 
-    def __init__(self) -> None:
-        self._told = ""
+    def __init__(self, writer: FirstVersionWriter) -> None:
+        self._writer = writer
+        self._reason = ""
 
     def __call__(self, seen: Reconciliation) -> bool:
         """Take note of an observation."""
         action = seen.action
-        if isinstance(action, Wait) and action.failure and action.reason != self._told:
-            self._told = action.reason
-            log.info("%s", action.reason)
+        reason = action.reason if isinstance(action, Wait) and action.failure else ""
+        if reason and reason != self._reason:
+            log.info("%s", reason)
+        self._reason = reason
+        self._writer.write(reason)
         return False
 
 
@@ -78,7 +82,9 @@ class FirstDeployTrigger(BaseTrigger):
         pace = Pace()
         parts = ReleaseContext(self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id))
         event: dict[str, Any] = {"traffic": {}, "error": None, "held": False}
+        writer: FirstVersionWriter | None = None
         try:
+            writer = FirstVersionWriter(parts.make_store(STORE_TIMEOUT_S), parts.release_run)
             permit = RaisePermit(parts.make_store(STORE_TIMEOUT_S), parts.release_run)
             reached = await reconcile_async(
                 BlockingCalls("the cluster's API", _CALL_LIMIT_S),
@@ -87,7 +93,7 @@ class FirstDeployTrigger(BaseTrigger):
                 timeout_s=parts.release_run.spec.rollout.ready_timeout_s,
                 poll_s=POLL_S,
                 permit=permit.to(100),
-                suffices=_TroubleLog(),
+                suffices=_Troubles(writer),
             )
         except ReleaseHeldError as held:
             event["held"], event["error"] = True, held.to_dict()
@@ -95,5 +101,7 @@ class FirstDeployTrigger(BaseTrigger):
             event["error"] = error.to_dict()
         else:
             event["traffic"] = dict(reached.observed.traffic) if reached.observed else {}
+        if writer is not None:
+            await writer.end()
         await pace.until_due()
         yield TriggerEvent(event)

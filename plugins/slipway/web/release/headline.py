@@ -75,9 +75,8 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
     if now.held:
         return Headline("warn", "held", f"{name} has {users} and is not raised further.", now.held)
     if live is not None and live.waiting:
-        return Headline(
-            "busy", "coming up", f"{name} has {users}: it waits for its next weight.", live.waiting
-        )
+        waits_for = "its next weight" if live.weights else "its pods"
+        return Headline("busy", "coming up", f"{name} has {users}: it waits for {waits_for}.", live.waiting)
     if share:
         return Headline("busy", "canary", f"{name} has {users}. {_judged(now, live)}.", _why(live))
     if not now.stage:

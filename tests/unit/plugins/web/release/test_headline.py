@@ -144,10 +144,14 @@ def test_a_candidate_that_is_not_up_yet_says_what_it_waits_for() -> None:
         version=3,
         release_id="digits-3",
         written_at=NOW,
+        weights=(5, 50),
         waiting="the pod a: Pending: no node",
     )
     found = headline(_line(), _open(stage="canary", weight_intended=5, weight_observed=0), live)
     assert (found.word, found.reason) == ("coming up", "the pod a: Pending: no node")
+    assert found.sentence == "Version 3 has no users: it waits for its next weight."
+    first = live.model_copy(update={"weights": ()})
+    assert headline(_line(), _open(stage="canary"), first).sentence.endswith("it waits for its pods.")
 
 
 def test_a_decision_to_roll_back_is_told_before_the_record_has_it() -> None:
