@@ -13,6 +13,7 @@ from pydantic import Field
 
 from slipway_core.spec.parts import SpecPart
 from slipway_core.spec.rollout.metrics import Metrics
+from slipway_core.spec.servers.deployment_modes import deployment_mode, modes_with_stable_url
 
 StreamProtocol = Literal["grpc", "generate_stream"]
 
@@ -44,7 +45,7 @@ def streams_obstacle(
 ) -> tuple[str, str] | None:
     """Return why the canary of a model that is asked over streams could not be judged, and what to do; None: it can.
 
-    :param mode: the deployment mode of the InferenceService, "Knative" or "Standard".
+    :param mode: the deployment mode of the InferenceService.
     :param metrics_see_users_only: the release file says that the metrics leave out requests to the revisions' URLs.
     """
     if streaming.answers_read_by == "metrics":
@@ -55,11 +56,12 @@ def streams_obstacle(
             "name it: `source: prometheus` with `overrides.errors` that counts errors inside streams; or write "
             "`answers_read_by: probes`",
         )
-    if mode == "Standard":
+    if not deployment_mode(mode).stable_has_url:
         return (
-            "Standard mode, where stable has no URL of its own at which it could be streamed golden requests",
-            "deploy the model in Knative mode, where both revisions have one (tag routing); or read answers at the "
-            "router, in an access log or a filter, and say so with `rollout.streaming: {answers_read_by: metrics}`",
+            f"{mode} mode, where stable has no URL of its own at which it could be streamed golden requests",
+            f"deploy the model in {modes_with_stable_url()} mode, where both revisions have one (tag routing); or read "
+            "answers at the router, in an access log or a filter, and say so with `rollout.streaming: "
+            "{answers_read_by: metrics}`",
         )
     if not (metrics.sees_users_only or metrics_see_users_only):
         return (

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from slipway_core.spec.parts import DnsLabel, Text
 from slipway_core.spec.pods.placement import Placement
 from slipway_core.spec.pods.resources import Resources
+from slipway_core.spec.servers.deployment_modes import DeploymentModeName, deployment_mode
 
 ServingProtocol = Literal["http", "grpc"]
 # KServe's own is a 32-bit number.
@@ -22,7 +23,7 @@ class Predictor(Placement):
     """
 
     service_account: DnsLabel = "slipway-models"
-    deployment_mode: Literal["Knative", "Standard"] = "Knative"
+    deployment_mode: DeploymentModeName = "Knative"
     """For a model's first deployment; later releases follow what its InferenceService is deployed as."""
     runtime: DnsLabel = "kserve-tritonserver"
     runtime_version: Text | None = None
@@ -47,9 +48,10 @@ class Predictor(Placement):
             return self
         if most < least:
             raise ValueError(f"`max_replicas: {most}` is below `min_replicas: {least}`")
-        if self.deployment_mode == "Standard" and least > 1 and most < 2 * least:
+        adds_replicas = deployment_mode(self.deployment_mode).canary_adds_replicas
+        if adds_replicas and least > 1 and most < 2 * least:
             raise ValueError(
-                f"`max_replicas: {most}` leaves no room for a canary in Standard mode, whose replicas are added to the "
-                f"{least} of stable: write {2 * least} or more"
+                f"`max_replicas: {most}` leaves no room for a canary in {self.deployment_mode} mode, whose "
+                f"replicas are added to the {least} of stable: write {2 * least} or more"
             )
         return self
