@@ -15,7 +15,7 @@ once more by itself. One that was promoted, rolled back or rejected does not, an
 than one that was started. A release whose version a gate refused rejects it: `version_rejection` lifts that.
 
 A model that was **rolled back** does not move forward automatically: a person starts the next version, unless the
-release file says `rollout.after_rollback: go_on`.
+release file says `rollout.after_rollback: continue`.
 
 A release whose run Airflow no longer has (`airflow db clean` deletes runs under way, too) cannot end itself:
 `end_lost_releases` completes its record and gives the model's lock back.

@@ -132,7 +132,7 @@ def seeded(models: int, versions: int, now: datetime) -> tuple[dict[str, bytes],
             names += [event.key for event in events]
             lines.append(version_line(events))
             live = version if ends == "promoted" else live
-        document = model_document(model, lines, open_now=(stands,), beside=ModelContext(), written_at=now)
+        document = model_document(model, lines, open_now=(stands,), context=ModelContext(), written_at=now)
         objects[model_view_key(model)] = document.to_bytes()
     return objects, names
 

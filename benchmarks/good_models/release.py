@@ -139,7 +139,7 @@ class Release:
         self._in_a_pod(smoke_test)
         report = self._store.read_json(f"{self._run.evidence_prefix}smoke_test.json") or {}
         self.outcome.remarks += [
-            f"smoke test: {one['told']} ({one['status']})"
+            f"smoke test: {one['summary']} ({one['status']})"
             for one in report["verdict"]["checks"]
             if one["status"] not in ("pass", "off")
         ]

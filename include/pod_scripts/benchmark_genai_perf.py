@@ -192,8 +192,8 @@ def warm_up(run: BenchmarkRun, subject: Subject, metadata: Mapping[str, Any], pr
     }
     for number in range(options.warmup_requests):
         prompt = prompts[number % len(prompts)]
-        told = {**values, PROMPTS: prompt}
-        inputs = [as_input(item, told[item["name"]]) for item in metadata["inputs"] if item["name"] in told]
+        sent = {**values, PROMPTS: prompt}
+        inputs = [as_input(item, sent[item["name"]]) for item in metadata["inputs"] if item["name"] in sent]
         began = time.monotonic()
         error = answer_once(run, subject, inputs)
         if error is not None:

@@ -59,8 +59,8 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
     members[top].config.name = options.model
     for name, member in members.items():
         for file in (one for one in member.files if one.endswith(".onnx")):
-            for told in use_portable_locale_in_file(folder / name / file, f"{name}/{file}"):
-                say("locale", f"{name}: {told}")
+            for change in use_portable_locale_in_file(folder / name / file, f"{name}/{file}"):
+                say("locale", f"{name}: {change}")
         lay_out_member(member, folder / name, repository / member.config.name, options.version)
     configs = {member.config.name: config_text(member.config) for member in members.values()}
     inputs, outputs = members[top].inputs, members[top].outputs
@@ -128,7 +128,7 @@ def read_member(folder: Path) -> Member:
     """
     config_name = f"{folder.name}/{CONFIG_FILE}"
     config = read_config(
-        folder / CONFIG_FILE, config_name, "write it, or take the folder out if it is no model"
+        folder / CONFIG_FILE, config_name, "write it, or remove the folder if it isn't a model"
     )
     if config.name not in ("", folder.name):
         raise invalid(
@@ -190,7 +190,7 @@ def find_top(members: Mapping[str, Member], model: str) -> str:
         tops = [model] if members[model].is_ensemble else []
     if len(tops) != 1:
         raise invalid(
-            "It is not clear which model clients shall address",
+            "It is not clear which model clients should call",
             expected=f"an ensemble named {model!r}, or exactly one that no other model calls",
             found=f"the ensembles {', '.join(tops)}" if tops else "none",
             remedy=f"name it {model!r}, folder and configuration",
@@ -279,7 +279,7 @@ def step_problems(step: Any, member: Member, limit: int) -> list[str]:
     if step.model_version > 0 and member.number is not None and step.model_version != member.number:
         found.append(f"wants version {step.model_version}, but version {member.number} is there")
     if step.model_namespace:
-        found.append("names a namespace, which a repository of its own does not need")
+        found.append("names a namespace, which a separate repository does not need")
     own = member.config.max_batch_size
     if 0 < own < limit:
         found.append(f"takes batches of {own}, the ensemble of {limit}")

@@ -47,7 +47,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--library", required=True, choices=sorted(LIBRARIES), help="that the model is of")
     add("--trusted", action="store_true", help="the file is trusted: it may be unpickled")
     add("--input", default="X", help="the name that the model's one input gets (%(default)s)")
-    text = "sklearn: a type in a .skops file that skops does not trust by itself, and you do; may be repeated"
+    text = "sklearn: a type in a .skops file that you trust and skops does not by default; can be repeated"
     add("--trusted-type", action="append", default=[], metavar="TYPE", help=text)
     options = parser.parse_args(argv)
     if options.trusted_type and options.library != "sklearn":

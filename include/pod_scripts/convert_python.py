@@ -52,7 +52,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 def check(source: Path, repository: Path, options: argparse.Namespace) -> Checked:
     """Check what was fetched and lay out the repository."""
     folder = model_folder(source)
-    config = read_config(folder / CONFIG_FILE, CONFIG_FILE, f"write it and put it beside {PROGRAM}")
+    config = read_config(folder / CONFIG_FILE, CONFIG_FILE, f"write it and put it in the folder of {PROGRAM}")
     require_python_backend(config)
     signature = Signature(
         declared_tensors(config, "input", CONFIG_FILE), declared_tensors(config, "output", CONFIG_FILE)
@@ -60,7 +60,7 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
     files = files_below(folder)
     programs = {name: read_program(folder / name, name) for name in files if name.endswith(".py")}
     if PROGRAM not in programs:
-        remedy = f"put {PROGRAM} beside {CONFIG_FILE}"
+        remedy = f"put {PROGRAM} in the folder of {CONFIG_FILE}"
         raise invalid(f"There is no {PROGRAM}", expected=PROGRAM, found=", ".join(files), remedy=remedy)
     execute_seen = require_model_class(programs[PROGRAM])
     require_no_calls(programs)
@@ -75,7 +75,7 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
         "imports": foreign_modules(programs),
         "requirements": requirements(folder),
     }
-    lay_out_model(folder, files, beside_config(config), repository / options.model, options.version)
+    lay_out_model(folder, files, files_beside_config(config), repository / options.model, options.version)
     return Checked({options.model: config_text(config)}, signature, {"program": program})
 
 
@@ -204,7 +204,7 @@ def requirements(folder: Path) -> list[str]:
 # ---------------------------------------------------------------- the repository
 
 
-def beside_config(config: Any) -> set[str]:
+def files_beside_config(config: Any) -> set[str]:
     """Return the files that Triton looks for beside config.pbtxt and not in the version's folder."""
     labels = {tensor.label_filename for tensor in config.output if tensor.label_filename}
     parameters = {key: value.string_value for key, value in config.parameters.items()}

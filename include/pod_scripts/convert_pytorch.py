@@ -137,7 +137,7 @@ def convert_loaded(run: ConversionRun, path: Path) -> dict[str, Any]:
             "The model cannot be written as ONNX",
             expected="a module that torch.onnx can export with a free batch dimension",
             found=f"{type(error).__name__}: {first_line(error)}",
-            remedy="try torch.onnx.export where the model was trained: it says which part is in the way",
+            remedy="try torch.onnx.export in the training environment: it names the part that cannot be exported",
         ) from error
     signature = read_signature(open_session(target, "the exported model", optimise=False))
     require_free_batch(signature)
@@ -183,7 +183,7 @@ def module_class(path: Path, name: str) -> Any:
     known_as, _, class_name = name.partition(":")
     description = importlib.util.spec_from_file_location(known_as, path)
     if description is None or description.loader is None:
-        raise ImportError(f"{path.name} is no Python file")
+        raise ImportError(f"{path.name} is not a Python file")
     module = importlib.util.module_from_spec(description)
     sys.modules[known_as] = module
     description.loader.exec_module(module)

@@ -72,20 +72,20 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--calibration-cache",
         type=s3_url,
-        help="int8: where scales are kept, by the model's SHA-256, s3://BUCKET/PREFIX",
+        help="int8: the store of scales, by the model's SHA-256, s3://BUCKET/PREFIX",
     )
     add("--timing-cache", type=s3_url, help="read before and written after the build, s3://BUCKET/PREFIX")
     add("--workspace-mib", type=whole, help="GPU memory for the builder's and the engine's scratch space")
     add("--builder-optimization-level", type=int, choices=range(6), default=3, help="(%(default)s)")
     add("--tf32", action="store_true", help="let fp32 layers use TF32")
-    add("--sparse-weights", action="store_true", help="use structured sparsity where the weights have it")
+    add("--sparse-weights", action="store_true", help="use structured sparsity if the weights have it")
     add("--refittable", action="store_true", help="let weights be exchanged in the finished engine")
     text = "let later TensorRT of this major version load the engine"
     add("--version-compatible", action="store_true", help=text)
     add("--hardware-compatibility", choices=COMPATIBILITY, default="none", help="(%(default)s)")
     add("--precision-constraints", choices=["none", "prefer", "obey"], default="none", help="(%(default)s)")
     add("--tactic-source", action="append", choices=TACTICS, help="only these; may be repeated")
-    add("--max-aux-streams", type=int, help="streams beside the main one")
+    add("--max-aux-streams", type=int, help="streams in addition to the main one")
     options = parser.parse_args(argv)
     check_arguments(parser, options)
     return options

@@ -81,7 +81,7 @@ def build_arguments(add: Callable[..., Any]) -> None:
     precisions = [*DTYPES, *WEIGHT_ONLY]
     add("--precision", choices=precisions, default="bf16", help="int8 and int4: weights (%(default)s)")
     dtypes = ["auto", *DTYPES.values()]
-    add("--dtype", choices=dtypes, default="auto", help="beside int8 and int4 (%(default)s)")
+    add("--dtype", choices=dtypes, default="auto", help="in addition to int8 and int4 (%(default)s)")
     add("--tp-size", type=whole, default=1, help="tensor parallelism (%(default)s)")
     add("--pp-size", type=whole, default=1, help="pipeline parallelism (%(default)s)")
     add("--max-batch-size", type=whole, default=256, help="requests at the same time (%(default)s)")
@@ -118,7 +118,7 @@ def serving_arguments(add: Callable[..., Any]) -> None:
 def tool_arguments(add: Callable[..., Any]) -> None:
     """Add the arguments that say where NVIDIA's tools lie, and their limits."""
     add("--templates", type=Path, default=TEMPLATES, help="the inflight-batcher templates (%(default)s)")
-    add("--examples", type=Path, default=HOME, help="where the folder `examples` lies (%(default)s)")
+    add("--examples", type=Path, default=HOME, help="the parent of the folder `examples` (%(default)s)")
     add("--tool-python", default="/usr/bin/python3", help="the Python that has TensorRT-LLM (%(default)s)")
     text = "limit for all tools together, in seconds (%(default)s)"
     add("--timeout-s", type=positive, default=7200.0, help=text)
@@ -135,7 +135,7 @@ def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace
             "--hub-model needs --hub-revision, a commit of 40 hexadecimal digits: a branch would move"
         )
     if options.reduce_fusion and options.tp_size == 1:
-        parser.error("--reduce-fusion is for --tp-size above 1: there is nothing to reduce on one GPU")
+        parser.error("--reduce-fusion needs --tp-size above 1: one GPU has nothing to reduce")
     paged_context = not (options.no_paged_context_fmha or options.no_paged_kv_cache)
     if (options.kv_cache_reuse or options.chunked_context) and not paged_context:
         parser.error(

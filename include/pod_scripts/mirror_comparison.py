@@ -388,8 +388,8 @@ def main(argv: list[str] | None = None) -> int:
     def work(_: Store, result: dict[str, Any]) -> None:
         run_until_stopped(listen_and_compare(options, result))
         counts = result["counts"]
-        told = ("compared", "differ", "candidate_failed")
-        say("compare", ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in told))
+        shown = ("compared", "differ", "candidate_failed")
+        say("compare", ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in shown))
 
     versions = partial(tool_versions, PACKAGES)
     return run_to_result(options.destination, work, tools=versions, subject="comparison", done="done")

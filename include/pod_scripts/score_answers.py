@@ -38,7 +38,7 @@ OUTPUT_CHARACTERS = 4 * 2**20
 WRONG_SCORER = 3
 # Of the time limit, for the resampling; the rest is the scorer's own.
 RESAMPLE_SHARE = 0.3
-SCORER_REMEDY = "correct the scorer beside the release file, and start the release again"
+SCORER_REMEDY = "correct the scorer in the release file's folder, and start the release again"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -85,7 +85,7 @@ def fetch_given(store: Store, url: str, sha256: str, target: Path) -> None:
     store.download(url, target)
     found = hashlib.sha256(target.read_bytes()).hexdigest()
     if found != sha256:
-        remedy = "let the validation run again: it writes the file anew"
+        remedy = "run the validation again: it writes a new file"
         raise PodError(
             "TransientError", f"{url} has changed", expected=f"SHA-256 {sha256}", found=found, remedy=remedy
         )
@@ -118,7 +118,7 @@ def run_scorer(options: argparse.Namespace, given: Path, scorer: Path, made: Pat
             "The scorer printed more than it may, and was ended",
             expected=f"at most {OUTPUT_CHARACTERS} characters",
             found="more",
-            remedy="print less: what is told by row belongs into the scores that it returns",
+            remedy="print less: put results for single rows into the scores that it returns",
         ) from None
     except TimeoutError:
         raise PodError(

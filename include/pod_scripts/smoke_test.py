@@ -84,7 +84,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         "--serving-root",
         action="append",
         metavar="FOLDER",
-        help="where the servers have the repository: paths below it lead to this pod's (default: /mnt/models)",
+        help="the repository's folder on the servers: paths below it lead to this pod's (default: /mnt/models)",
     )
     add("--abs-tolerance", type=not_negative, default=1e-3, metavar="X", help="(default: %(default)s)")
     add("--rel-tolerance", type=not_negative, default=1e-2, metavar="X", help="(default: %(default)s)")

@@ -31,7 +31,7 @@ class ClientSession:
     def __init__(self, session: Session) -> None:
         self._session = session
         access = session.access
-        # What failed is told to the caller, who knows whether to try it again: the library does not.
+        # Failures go to the caller, which knows whether to try again; the library doesn't.
         self._configuration = Configuration(
             host=access.base_url.rstrip("/"),
             retries=False,

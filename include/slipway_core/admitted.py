@@ -62,7 +62,7 @@ def handed_otherwise(handed: Admitted, pinned: Admitted | None) -> HandedOtherwi
         "bucket": "the bucket",
         "namespace": "the namespace of the InferenceService",
         "inference_service": "the InferenceService",
-        "stable_storage_uri": "where the stable version lies",
+        "stable_storage_uri": "the address of the stable version",
         "sha256": "the release file, with version and parameters (SHA-256)",
     }
     name = next(name for name in labels if getattr(handed, name) != getattr(pinned, name))

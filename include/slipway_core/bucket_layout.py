@@ -195,7 +195,7 @@ def parse_storage_uri(uri: str) -> tuple[str, int]:
     found = published_version(uri)
     if found is None:
         raise ForeignChangeError(
-            f"the InferenceService serves {uri!r}, which is no published version",
+            f"the InferenceService serves {uri!r}, which is not a published version",
             expected="s3://BUCKET/models/MODEL/VERSION/repository",
             found=uri,
             remedy="Put the InferenceService back to a published version, or release under another name.",

@@ -40,7 +40,7 @@ SlipwayError
   |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
   |   - RaiseRefusedError           the record does not show what a higher weight needs
   |   - VersionDeclinedError        a person who was asked said no
-  + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
+  + GateInconclusiveError         undecided whether this version may continue: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
   |   - SmokeTestInconclusiveError  a check on its own Triton could not be made
   |   - ValidationInconclusiveError too few golden rows to tell
@@ -318,7 +318,7 @@ class BenchmarkInconclusiveError(GateInconclusiveError):
 
 
 class SmokeTestInconclusiveError(GateInconclusiveError):
-    """Something of the smoke test could not be told, and the release file asks to be sure."""
+    """A smoke test's check was inconclusive, and the release file refuses that."""
 
 
 class ValidationInconclusiveError(GateInconclusiveError):

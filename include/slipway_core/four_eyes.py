@@ -23,7 +23,7 @@ _LOOKS_LIKE = str.maketrans(
 
 
 def canonical_name(name: str | None) -> str:
-    """Return the form of a name by which people are told apart; "" for nobody.
+    """Return the form of a name by which two people are distinguished; "" for nobody.
 
     Compatibility forms are made one (NFKC), capitals small, letters that look like a Latin one that letter; what is not
     seen (control and format characters, spaces around it) is left out.
@@ -67,7 +67,7 @@ def require_person(who: str | None) -> str:
     raise UserError(
         "it is unknown who requested this",
         expected="a run that a person has started, in Airflow's UI or over its REST API",
-        found="one that a schedule, an event or another run has started",
+        found="a run that a schedule, an event or another run started",
         remedy="start it by hand, under your own name",
     )
 

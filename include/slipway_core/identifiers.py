@@ -80,7 +80,7 @@ def release_file(releases_dir: Path, model: str) -> Path:
     if name in known:
         return releases_dir / f"{name}{_RELEASE_SUFFIX}"
     raise UnknownModelError(
-        f"there is no release file for the model {name!r}",
+        f"no release file for the model {name!r}",
         expected=f"one of {', '.join(known)}"
         if known
         else f"a file {name}{_RELEASE_SUFFIX} in {releases_dir.name}/",

@@ -34,7 +34,7 @@ class IntakeResult:
     """What an event was about: versions, each once, in order; and, in words, what was left aside.
 
     `is_whole` is false where a message held more records than are looked at. `unreadable` holds those reasons of
-    `ignored` that are about what could not be read: it may have told of any version.
+    `ignored` that are about unreadable parts, which may have named any version.
     """
 
     versions: list[IncomingVersion]
@@ -162,7 +162,7 @@ def _as_utf8(content: bytes, name: str) -> bytes:
     :raises UserError: they are another encoding, or compressed: what was meant is not guessed.
     """
     signs = {
-        b"\x1f\x8b": ("gzip", "upload it as it is, without compression"),
+        b"\x1f\x8b": ("gzip", "upload it without compression"),
         b"PK\x03\x04": ("a ZIP archive", "upload the file itself"),
         b"\xff\xfe": ("text in UTF-16", "write it as UTF-8; in PowerShell: Out-File -Encoding utf8"),
         b"\xfe\xff": ("text in UTF-16", "write it as UTF-8; in PowerShell: Out-File -Encoding utf8"),
@@ -213,7 +213,7 @@ def require_untouched(ready: ReadyFile, sha256: Mapping[str, str]) -> None:
 def _version_of(created: ObjectCreated, bucket: str | None) -> IncomingVersion:
     if bucket is not None and created.bucket != bucket:
         raise UserError(
-            f"the object {_shown(created.key)} lies in another bucket",
+            f"the object {_shown(created.key)} is in another bucket",
             expected=bucket,
             found=_shown(created.bucket),
         )
@@ -225,7 +225,7 @@ def _ready_error(name: str, error: ValidationError) -> UserError:
     key = _cut(".".join(str(part) for part in first["loc"]))
     if first["type"] == "extra_forbidden":
         near = nearest(key, ReadyFile.model_fields)
-        hint = f"Did you mean `{near}`?" if near else "Put what is your own under `metadata`."
+        hint = f"Did you mean `{near}`?" if near else "Put your own fields under `metadata`."
         return UserError(
             f"{name}: unknown key `{key}`",
             expected=f"one of {', '.join(ReadyFile.model_fields)}",

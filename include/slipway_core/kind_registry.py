@@ -117,7 +117,7 @@ class KindRegistry(Generic[Kind]):
             raise self._unusable(where, "a name that no kind of Slipway has", repr(name))
         known = self._registered.get(name)
         if known is not None and _place(known) != _place(kind):
-            raise self._unusable(where, f"a name of its own: {_place(known)} has that one", repr(name))
+            raise self._unusable(where, f"a different name: {_place(known)} already has this one", repr(name))
         self._registered[name] = kind
 
     def _load(self, name: str) -> None:

@@ -26,7 +26,7 @@ class RowAxes:
         """Tell whether each row is a request of its own, without an axis for rows."""
         return "request" in self.inputs.values()
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say for each input how its rows are taken, and where that was not written in the release file."""
         ways = {"request": "a request for each row", "none": "the same in every request"}
         said = (

@@ -70,7 +70,7 @@ def make_token(cluster: str, region: str, now: datetime, session: Session | None
         raise NoIdentityError(f"the AWS credentials could not be had: {error}") from error
     if credentials is None:
         raise NoIdentityError(
-            "there are no AWS credentials: give the pod a role (EKS Pod Identity, or IRSA by the annotation "
+            "no AWS credentials: give the pod a role (EKS Pod Identity, or IRSA by the annotation "
             "eks.amazonaws.com/role-arn of its service account)"
         )
     signer = RequestSigner(

@@ -133,12 +133,12 @@ def _parser() -> argparse.ArgumentParser:
         "--namespace",
         action="append",
         default=[],
-        help="where to look; may be given more than once (default: all)",
+        help="a namespace to watch; can be given more than once (default: all)",
     )
     parser.add_argument(
         "--once",
         action="store_true",
-        help="watch for as long as the longest lease lasts, then end (for a CronJob); at once where no canary is",
+        help="watch for as long as the longest lease lasts, then end (for a CronJob); without a canary, end at once",
     )
     parser.add_argument(
         "--poll-s", type=_positive, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"

@@ -131,7 +131,7 @@ class Guard:
         self._watches: dict[str, LeaseWatch] = {}
         self._ends: dict[str, _End] = {}
         self._left_alone: set[str] = set()
-        self._told: dict[str, tuple[str, object]] = {}
+        self._last_said: dict[str, tuple[str, object]] = {}
 
     def look(self) -> Sight:
         """Look at every InferenceService once, and do the next thing about those that need it.
@@ -177,12 +177,13 @@ class Guard:
             if end is None:
                 return
             self._ends[observed.uid] = end
-        self._go_on(observed, end)
+        self._continue_end(observed, end)
 
     def _with_what_is_behind(self, service: Mapping[str, Any], namespace: str, seen: Evidence) -> Evidence:
         """Return what is seen of a canary whose end was tried already, with what lies behind it."""
         behind = {
-            one.resource: self._cluster.read(namespace, one) for one in dialect_of(service).behind(service)
+            one.resource: self._cluster.read(namespace, one)
+            for one in dialect_of(service).extra_readings(service)
         }
         return Evidence({**seen.objects, **behind})
 
@@ -233,7 +234,7 @@ class Guard:
             ),
         )
 
-    def _go_on(self, observed: Observed, end: _End) -> None:
+    def _continue_end(self, observed: Observed, end: _End) -> None:
         """Do the next thing on the way to weight 0; the pause after it lasts until the guard looks again."""
         step = end.reconciler.next(Saw(observed), self._clock())
         if isinstance(step, Reached):
@@ -300,7 +301,7 @@ class Guard:
     def _forget_all_but(self, present: set[str]) -> None:
         for uid in {*self._watches, *self._ends} - present:
             self._forget(uid)
-        self._told = {uid: told for uid, told in self._told.items() if uid in present}
+        self._last_said = {uid: said for uid, said in self._last_said.items() if uid in present}
 
     def _say_once(self, observed: Observed, word: str, level: int = logging.INFO, **facts: Any) -> None:
         """Say what has not just been said of this object; `found` tells one thing from another."""
@@ -309,8 +310,8 @@ class Guard:
 
     def _is_new(self, uid: str, word: str, found: object) -> bool:
         """Return whether this is something else than what was last said of the object; it counts as said then."""
-        is_new = self._told.get(uid) != (word, found)
-        self._told[uid] = (word, found)
+        is_new = self._last_said.get(uid) != (word, found)
+        self._last_said[uid] = (word, found)
         return is_new
 
 

@@ -175,7 +175,7 @@ class KubernetesObjects:
                 _raise_unless(error, 404)
                 return None
             if found.spec is None:
-                raise ValueError("an answer that is no Service")
+                raise ValueError("an answer that isn't a Service")
             return dict(found.spec.selector or {})
 
     def label_pod(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
@@ -259,7 +259,7 @@ class KubernetesObjects:
             raise ClusterUnavailableError(
                 f"{what} failed",
                 expected="an answer of the Kubernetes API",
-                found=f"HTTP {error.status} {error.reason}{_told(error)}",
+                found=f"HTTP {error.status} {error.reason}{_server_message(error)}",
                 remedy=self._refused_remedy,
             ) from error
         except (HTTPError, OSError, ValueError) as error:
@@ -274,7 +274,7 @@ class KubernetesObjects:
 def _object(answer: Any) -> dict[str, Any]:
     """Return the object in an answer; raise ValueError where it holds none."""
     if not isinstance(answer, Mapping):
-        raise ValueError(f"an answer that is no object: {str(answer)[:_BODY_LIMIT]}")
+        raise ValueError(f"an answer that isn't an object: {str(answer)[:_BODY_LIMIT]}")
     return dict(answer)
 
 
@@ -285,7 +285,7 @@ def _items(answer: Any) -> list[Mapping[str, Any]]:
     if not isinstance(items, list):
         raise ValueError(f"a list without items: {str(answer)[:_BODY_LIMIT]}")
     if isinstance(metadata, Mapping) and metadata.get("continue"):
-        raise ValueError("the first part of a list, though all of it was asked for")
+        raise ValueError("the first part of a list, although the whole list was requested")
     return items
 
 
@@ -313,7 +313,7 @@ def _finds_it_invalid(error: ApiException, *, is_new: bool) -> bool:
     return error.status == 403 or (is_new and error.status == 500 and "denied the request: panic: " in body)
 
 
-def _told(error: ApiException) -> str:
+def _server_message(error: ApiException) -> str:
     """Return what the server said, with a colon before it; "" where it said nothing that can be read."""
     try:
         message = json.loads(error.body)["message"]

@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     add("up", _up, "Start the sandbox and Airflow, empty at first; say how to log in.")
     add("down", _down, "End all of it, also what an interrupted or killed run has left.")
     add("status", _status, "Show what runs, and whether it is healthy (exit code 3 when not).")
-    add("demo", _demo, "Tell the whole story: four releases under live traffic. See `demo --help`.")
+    add("demo", _demo, "Run the whole demo: four releases under live traffic. See `demo --help`.")
     add("traffic", _traffic, "Send requests to a sample model until Ctrl-C. See `traffic --help`.")
     return parser
 

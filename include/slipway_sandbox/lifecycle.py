@@ -113,9 +113,9 @@ def cluster_file(settings: SandboxSettings) -> Path:
 
 
 def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
-    """Return what the emulated cluster is told.
+    """Return the emulated cluster's settings.
 
-    Where it listens, where things lie, what every pod gets in its environment.
+    They are its address, its folders, and the environment of every pod.
     """
     return {
         "host": LOOPBACK,

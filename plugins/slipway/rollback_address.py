@@ -179,7 +179,7 @@ class NamedService:
     def require_its_model(self, storage_uri: str) -> None:
         """Refuse an InferenceService that was not named by the model's release file and serves another model.
 
-        :raises InputMissingError: it does, or what it serves is no published version.
+        :raises InputMissingError: it does, or what it serves is not a published version.
         """
         if self.is_certain:
             return

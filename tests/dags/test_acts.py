@@ -13,7 +13,7 @@ from slipway.workflows import dag_id_of
 from slipway_core.acts.act import APPROVE, EVIDENCE_LONGEST, REJECT
 from slipway_core.acts.requests import (
     COMMENT,
-    Asked,
+    ActInput,
     Question,
     StartRun,
     request_of,
@@ -21,7 +21,7 @@ from slipway_core.acts.requests import (
 from slipway_core.acts.table import ACTS
 from tests.support.dags.workflows import fill_in
 
-LEAST = Asked(
+LEAST = ActInput(
     model="digits",
     version=3,
     reason="why",
@@ -43,7 +43,7 @@ MOST = replace(
 
 @pytest.mark.parametrize("asked", [LEAST, MOST], ids=["least", "most"])
 @pytest.mark.parametrize("name", [name for name in ACTS if ACTS[name].means == "start_run"])
-def test_the_workflow_takes_what_an_act_asks_for(bag: DagBag, name: str, asked: Asked) -> None:
+def test_the_workflow_takes_what_an_act_asks_for(bag: DagBag, name: str, asked: ActInput) -> None:
     """Every act's parameters are accepted by the form of its workflow, and are known there."""
     request = request_of(name, asked)
     assert isinstance(request, StartRun)
@@ -56,7 +56,7 @@ def test_the_workflow_takes_what_an_act_asks_for(bag: DagBag, name: str, asked: 
 def test_the_least_that_an_act_needs_is_enough(bag: DagBag, name: str) -> None:
     """With the required fields alone the form is complete."""
     given = {field: getattr(LEAST, field) for field in ACTS[name].required}
-    request = request_of(name, Asked(**given))
+    request = request_of(name, ActInput(**given))
     assert isinstance(request, StartRun)
     fill_in(bag.dags[dag_id_of(request.workflow)], dict(request.conf))
 

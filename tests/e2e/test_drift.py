@@ -33,7 +33,7 @@ def test_findings_are_open_and_name_what_differs(drift: DriftStory) -> None:
     assert configuration.is_open
     assert published.opened_run == configuration.opened_run == drift.looked.run_id
     assert drift.changed_key in published.details[0]
-    assert "parameters" in configuration.told
+    assert "parameters" in configuration.summary
 
 
 def test_the_run_is_red_and_its_pages_say_why(drift: DriftStory) -> None:

@@ -53,7 +53,7 @@ def test_run_that_a_person_stops_goes_back(fleet: FleetStory) -> None:
 
 def test_server_that_differs_is_told(fleet: FleetStory) -> None:
     """The watch fails, and keeps in the bucket what it has told: the version, and what is loaded besides."""
-    assert set(fleet.told.told) == {
+    assert set(fleet.notified.notified) == {
         f"{LEFT} serves version 1, the fleet's version is 3",
         f"{LEFT} has {ON_CALL}_v3 loaded as well",
     }

@@ -46,7 +46,7 @@ def probe(name: str, **changes: Any) -> dict[str, Any]:
     told = {
         "via": "grpc",
         "outcome": "answered",
-        "told": "gRPC OK",
+        "message": "gRPC OK",
         "ms": 0.6,
         "died": "",
         "golden": "",

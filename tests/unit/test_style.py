@@ -1,7 +1,8 @@
-"""No page has a phrase that docs/style.md bans; the first table of that page lists them."""
+"""Words: no page has a phrase that docs/style.md bans, and no name in the code has a word that says nothing."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def banned() -> list[str]:
 
 
 PHRASES = banned()
+# Not for a text: "reason", "summary", "message", "label", "description" or "sentence" says which text it is.
+VAGUE = frozenset({"told"})
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def found_in(text: str) -> list[str]:
@@ -53,3 +57,35 @@ def test_the_check_finds_a_phrase() -> None:
     assert len(PHRASES) > 20
     assert found_in("A rollback needs\nit not.") == ["needs it not"]
     assert found_in("For everybody: `needs it not`") == []
+
+
+def names(source: str) -> set[str]:
+    """Every name in a Python source: variables, attributes, parameters, keywords, functions, classes and imports."""
+    fields = ("id", "attr", "arg", "name", "asname")
+    found = (getattr(node, field, None) for node in ast.walk(ast.parse(source)) for field in fields)
+    return {name for name in found if isinstance(name, str)}
+
+
+def vague(source: str) -> list[str]:
+    """The names in a source that have a vague word as one of their parts."""
+    return sorted(name for name in names(source) if VAGUE & {word.lower() for word in WORD.findall(name)})
+
+
+@pytest.mark.parametrize("tree", ["include"])
+def test_no_name_is_vague(tree: str) -> None:
+    """A name says which text it holds."""
+    sources = sorted((ROOT / tree).rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): vague(path.read_text(encoding="utf-8")) for path in sources}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_the_check_finds_a_vague_name() -> None:
+    """As a field, an argument, a class, a function or an attribute, and as a part of a longer name."""
+    assert vague("class Told:\n    told: str = ''") == ["Told", "told"]
+    assert vague("def _told_of(x, *, is_told): return x.TOLD_S(told=1)") == [
+        "TOLD_S",
+        "_told_of",
+        "is_told",
+        "told",
+    ]
+    assert vague("stolder = 'told'") == []

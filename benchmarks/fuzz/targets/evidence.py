@@ -83,7 +83,7 @@ _PROBE = {
     "name": "NaN",
     "via": "grpc",
     "outcome": "silent",
-    "told": "t",
+    "message": "t",
     "ms": 1.0,
     "died": "d",
     "golden": "",

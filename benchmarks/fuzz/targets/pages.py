@@ -31,7 +31,7 @@ def _read_view(content: bytes) -> None:
     if document.model != line.model:
         raise BrokenPromiseError("a line of another model")
     now = updated(
-        document, line, open_now=_DOCUMENT.open_release, beside=context_of(document), written_at=_NOW
+        document, line, open_now=_DOCUMENT.open_release, context=context_of(document), written_at=_NOW
     )
     ModelDocument.from_bytes(now.to_bytes(), "the same")
 

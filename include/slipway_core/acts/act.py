@@ -73,7 +73,7 @@ class Act:
     """One thing that a person may do.
 
     :param title: what a button says.
-    :param told: what happens then, in a sentence.
+    :param description: what happens then, in a sentence.
     :param means: how Airflow is asked.
     :param required: what must be given. A required reason has at least `REASON_SHORTEST` characters.
     :param possible: whether it makes sense now, by what the read model knows.
@@ -96,7 +96,7 @@ class Act:
 
     name: str
     title: str
-    told: str
+    description: str
     means: Means
     required: tuple[Field, ...]
     possible: Callable[[Situation], Availability]

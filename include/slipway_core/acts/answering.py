@@ -21,7 +21,7 @@ def _approve(now: Situation) -> Availability:
         return answer
     if now.by_other and is_same_person(now.person, now.open.triggered_by):
         return Refused(
-            "You have started this release: another person must agree.", f"slipway approve {now.model}"
+            "You started this release, so another person must approve it.", f"slipway approve {now.model}"
         )
     return answer
 
@@ -29,7 +29,7 @@ def _approve(now: Situation) -> Availability:
 APPROVE = Act(
     name="approve",
     title="Approve",
-    told="Agrees, under your name: the release goes on.",
+    description="Approves the next step under your name. The release continues.",
     means="answer",
     answer=YES,
     required=("question",),
@@ -40,7 +40,7 @@ APPROVE = Act(
     places=frozenset({"open_release"}),
     emphasis="primary",
     command=Command(
-        "Agree, under your name, to what the model's release waits for.",
+        "Approve, under your name, what the model's release waits for.",
         ('slipway approve digits --reason "seen the report"',),
         group="Act",
         next_command="slipway get {model} -w",
@@ -50,7 +50,7 @@ APPROVE = Act(
 DECLINE = Act(
     name="decline",
     title="Decline",
-    told="Refuses the version, under your name: it is taken back where users met it, and rejected.",
+    description="Declines the release under your name. Slipway rejects the version, and rolls it back if it has users.",
     means="answer",
     answer=NO,
     required=("question", "reason"),
@@ -60,7 +60,7 @@ DECLINE = Act(
     places=frozenset({"open_release"}),
     emphasis="danger",
     command=Command(
-        "Say no to what the model's release waits for: the version is taken back where users met it, and rejected.",
+        "Decline what the model's release waits for. Slipway rejects the version, and rolls it back if it has users.",
         ('slipway decline digits --reason "accuracy of class 7"',),
         group="Act",
         ending="",

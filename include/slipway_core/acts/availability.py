@@ -21,9 +21,9 @@ def availability(name: str, situation: Situation) -> Availability:
         return found
     if not act.on_old_data:
         return Refused(
-            f"How things stand is not known now: {situation.old.rstrip('.')}. What takes users back can be done.",
+            f"The current state is unknown: {situation.old.rstrip('.')}. You can still roll back.",
             situation.look,
         )
     if isinstance(found, Refused):
-        return Available("What is shown may be old. The workflow looks itself.")
+        return Available("The data shown may be old. The workflow checks again.")
     return found

@@ -15,7 +15,7 @@ def _freeze(_now: Situation) -> Availability:
 def _thaw(now: Situation) -> Availability:
     if now.freezes is not None and not now.freezes:
         return Refused(
-            f"There is no freeze of {now.model}.",
+            f"{now.model} has no freeze.",
             f'slipway freeze --model {now.model} --until … --reason "…"',
         )
     return Available()
@@ -28,7 +28,7 @@ def _override(now: Situation) -> Availability:
     own = next((one for one in now.freezes or () if is_same_person(one.by, now.person)), None)
     if own is not None:
         return Refused(
-            "You have written this freeze: another person must override it.",
+            "You created this freeze, so another person must override it.",
             f'slipway thaw --model {now.model} --reason "…"',
         )
     return Available()
@@ -37,7 +37,7 @@ def _override(now: Situation) -> Availability:
 FREEZE = Act(
     name="freeze",
     title="Freeze",
-    told="Holds back every start and every raise until a moment. No rollback is held back.",
+    description="Blocks release starts and traffic increases until a given time. Rollbacks are never blocked.",
     means="start_run",
     workflow="freeze",
     required=("until", "reason"),
@@ -48,7 +48,7 @@ FREEZE = Act(
     on_old_data=True,
     places=frozenset({"model"}),
     command=Command(
-        "Hold back every start and every raise until a moment. No rollback is held back.",
+        "Block release starts and traffic increases until a given time. Rollbacks are never blocked.",
         (
             'slipway freeze --until 4h --reason "incident 12"',
             'slipway freeze --model digits --until 2026-12-28T08:00Z -m "holidays"',
@@ -59,7 +59,7 @@ FREEZE = Act(
 THAW = Act(
     name="thaw",
     title="Thaw",
-    told="Lifts the freezes of the model; without a model, those of every model.",
+    description="Lifts the freezes of the model, or those for all models if no model is named.",
     means="start_run",
     workflow="freeze",
     required=("reason",),
@@ -69,7 +69,7 @@ THAW = Act(
     action="thaw",
     places=frozenset({"model"}),
     command=Command(
-        "Lift the freezes of a model before their end; without --model, those of every model.",
+        "Lift the freezes of a model before they end, or those for all models without --model.",
         ('slipway thaw --reason "incident 12 is over"',),
         next_command="slipway list",
     ),
@@ -77,7 +77,7 @@ THAW = Act(
 OVERRIDE = Act(
     name="override",
     title="Override",
-    told="Lets one version go on past the freezes and the closed window of this moment.",
+    description="Lets one version continue despite the current freezes and release windows.",
     means="start_run",
     workflow="freeze",
     required=("model", "version", "reason"),
@@ -87,8 +87,8 @@ OVERRIDE = Act(
     action="override",
     alarming=True,
     command=Command(
-        "Let one version go on past the freezes and the closed window of this moment; another person than their "
-        "author.",
+        "Let one version continue despite the current freezes and release windows. The author of a freeze can't "
+        "override it.",
         ('slipway override digits 3 --reason "fixes incident 12"',),
         next_command="slipway get {model} -w",
     ),

@@ -12,7 +12,7 @@ _NAMED = 8
 
 def _close_finding(now: Situation) -> Availability:
     if now.findings is not None and not now.findings:
-        return Refused(f"No finding of {now.model} is open.", now.look)
+        return Refused(f"{now.model} has no open findings.", now.look)
     return Available()
 
 
@@ -56,28 +56,28 @@ def _was_released(now: Situation, version: int) -> bool:
 CLOSE_FINDING = Act(
     name="close_finding",
     title="Close the finding",
-    told="Closes a finding about what is live, under your name, until something else is seen.",
+    description="Closes a finding about the live version under your name, until a check finds something else.",
     means="start_run",
     workflow="finding",
     required=("model", "finding", "reason"),
     possible=_close_finding,
     run_name=closed_finding,
     command=Command(
-        "Close a finding about what is live, under your name, until something else is seen.",
+        "Close a finding about the live version under your name, until a check finds something else.",
         ('slipway close-finding digits 3-latency -m "new hardware"',),
     ),
 )
 TUNE = Act(
     name="tune",
     title="Tune",
-    told="Looks for a faster setting of a published version on staging, and proposes a change of its release file.",
+    description="Searches for faster settings of a published version on staging, and proposes them as a diff.",
     means="start_run",
     workflow="tuning",
     required=("model", "version"),
     possible=_measure,
     run_name=followed_by(version_or_model, "tuning"),
     command=Command(
-        "Look for a faster setting of a published version on staging; it proposes a change of the release file.",
+        "Search for faster settings of a published version on staging, and propose a change of the release file.",
         ("slipway tune digits 3", "slipway tune digits 3 --wait --timeout 1h"),
         waits=False,
         timeout="1h",
@@ -86,7 +86,7 @@ TUNE = Act(
 BENCHMARK = Act(
     name="benchmark",
     title="Benchmark",
-    told="Measures a published version on staging, and says whether it is still fast enough.",
+    description="Measures a published version on staging, and reports whether it is still fast enough.",
     means="start_run",
     workflow="benchmark",
     required=("model",),
@@ -94,7 +94,7 @@ BENCHMARK = Act(
     possible=_benchmark,
     run_name=followed_by(version_or_model, "benchmark"),
     command=Command(
-        "Measure a published version on staging, else the one that is live; it says whether it is still fast enough.",
+        "Measure a published version (default: the live one) on staging, and report whether it is still fast enough.",
         ("slipway benchmark digits", "slipway benchmark digits --version 3 --wait --timeout 1h"),
         waits=False,
         timeout="1h",

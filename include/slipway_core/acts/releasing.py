@@ -12,14 +12,14 @@ def _release(now: Situation) -> Availability:
     version, line, live = now.version, now.line, now.document.live_version
     if now.open is not None and now.open.version == version:
         return Refused(
-            f"Version {version} is being released already, by the run {now.open.release_id}.", now.watch
+            f"Version {version} is already being released by the run {now.open.release_id}.", now.watch
         )
     if version is None or line is None:
         return Available()
     again = f"slipway release {now.model} {version} --force"
     if line.rejection is not None:
         return Refused(
-            f"Version {version} was {line.rejection.told}.",
+            f"Version {version} was {line.rejection.sentence}.",
             f'slipway unreject {now.model} {version} --reason "…"',
         )
     if line.files_gone:
@@ -35,8 +35,8 @@ def _release(now: Situation) -> Availability:
             f"Version {version} was live before.", f'slipway rollback {now.model} --to {version} --reason "…"'
         )
     if line.standing:
-        told = "promoted" if line.standing == "promoted" else "rolled back"
-        return Refused(f"Users have met version {version} before: it was {told}.", again)
+        outcome = "promoted" if line.standing == "promoted" else "rolled back"
+        return Refused(f"Version {version} has had users before: it was {outcome}.", again)
     if live is not None and version < live:
         return Refused(f"A newer version, {live}, is live.", again)
     return Available()
@@ -47,7 +47,7 @@ def _canary(now: Situation) -> Refused | None:
     if now.open is None:
         return Refused(f"No release of {now.model} is under way.", now.look)
     if now.open.is_rollback or now.open.rolling_back:
-        return Refused("Users are being taken back.", now.watch)
+        return Refused("A rollback is under way.", now.watch)
     if not has_users(now.open):
         stage = stage_name(now.open.stage) if now.open.stage else "its beginning"
         return Refused(f"Version {now.open.version} has no users yet: the release is at {stage}.", now.watch)
@@ -56,7 +56,7 @@ def _canary(now: Situation) -> Refused | None:
 
 def _pause(now: Situation) -> Availability:
     if now.paused:
-        return Refused(f"The canary is paused already: {now.paused}", f"slipway resume {now.model}")
+        return Refused(f"The canary is already paused: {now.paused}", f"slipway resume {now.model}")
     return _canary(now) or Available()
 
 
@@ -70,7 +70,7 @@ def _resume(now: Situation) -> Availability:
 RELEASE = Act(
     name="release",
     title="Release",
-    told="Starts a release: every gate on staging, then the canary on live traffic.",
+    description="Starts a release: every gate on staging, then the canary on live traffic.",
     means="start_run",
     workflow="release",
     required=("model", "version"),
@@ -83,8 +83,8 @@ RELEASE = Act(
     places=frozenset({"model"}),
     offered="landed",
     command=Command(
-        "Start a release: every gate on staging, then the canary on live traffic. With --wait, say how it ended.\n\n"
-        "Exit code with --wait: 0 promoted; 1 refused, rolled back, failed or stopped; 5 not over in time.",
+        "Start a release: every gate on staging, then the canary on live traffic. With --wait, report how it ended.\n\n"
+        "Exit code with --wait: 0 promoted; 1 refused, rolled back, failed or stopped; 5 not finished in time.",
         (
             "slipway release digits 3",
             "slipway release digits 3 --wait --timeout 1h && ./tell-the-team",
@@ -99,7 +99,7 @@ RELEASE = Act(
 PAUSE = Act(
     name="pause",
     title="Pause",
-    told="Keeps the candidate at its weight. The judge goes on watching and may still take it back.",
+    description="Keeps the candidate at its weight. The judge keeps watching and can still roll it back.",
     means="start_run",
     workflow="pause",
     required=("model",),
@@ -110,7 +110,7 @@ PAUSE = Act(
     on_old_data=True,
     places=frozenset({"open_release"}),
     command=Command(
-        "Keep the candidate at its weight. The judge goes on watching, and may still take it back.",
+        "Keep the candidate at its weight. The judge keeps watching and can still roll it back.",
         ('slipway pause digits --reason "looking at the errors"',),
         group="Act",
     ),
@@ -118,7 +118,7 @@ PAUSE = Act(
 RESUME = Act(
     name="resume",
     title="Resume",
-    told="Ends the pause. The release raises its next weight as soon as nothing else holds it.",
+    description="Ends the pause. The release raises the weight as soon as nothing else holds it.",
     means="start_run",
     workflow="pause",
     required=("model",),

@@ -28,7 +28,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ActInput:
     """What a person has filled in. Which of it an act needs, its `Act` says.
 
     :param until: when a freeze ends, with its time zone.
@@ -84,22 +84,22 @@ class Answer:
 Request = StartRun | FailRun | Answer
 
 
-def request_of(name: str, asked: Asked) -> Request:
+def request_of(name: str, entered: ActInput) -> Request:
     """Return what Airflow is asked for.
 
     :raises UserError: something that the act needs is missing, or is none; the message says which.
     """
     act = ACTS[name]
-    require_filled_in(name, asked)
+    require_filled_in(name, entered)
     if act.means == "answer":
-        assert asked.question is not None  # noqa: S101  checked right above
-        return Answer(asked.question, act.answer, asked.reason.strip())
+        assert entered.question is not None  # noqa: S101  checked right above
+        return Answer(entered.question, act.answer, entered.reason.strip())
     if act.means == "fail_run":
-        return FailRun(act.workflow, asked.release_id, note=asked.reason.strip())
-    return StartRun(act.workflow, _conf(act, asked), note=asked.reason.strip())
+        return FailRun(act.workflow, entered.release_id, note=entered.reason.strip())
+    return StartRun(act.workflow, _conf(act, entered), note=entered.reason.strip())
 
 
-def require_filled_in(name: str, asked: Asked, *, apart_from: Container[Field] = ()) -> None:
+def require_filled_in(name: str, entered: ActInput, *, apart_from: Container[Field] = ()) -> None:
     """Return if what an act needs is given.
 
     :param apart_from: what is not known yet.
@@ -108,86 +108,84 @@ def require_filled_in(name: str, asked: Asked, *, apart_from: Container[Field] =
     act = ACTS[name]
     for field in act.fields:
         if field not in apart_from:
-            _CHECKS.get(field, _unchecked)(act, asked)
+            _CHECKS.get(field, _unchecked)(act, entered)
 
 
-def _conf(act: Act, asked: Asked) -> dict[str, Value]:
+def _conf(act: Act, entered: ActInput) -> dict[str, Value]:
     """Return the run's parameters; what was not filled in is left to the form's defaults."""
     given: dict[str, Value] = {
-        "model": asked.model,
-        "version": asked.version,
+        "model": entered.model,
+        "version": entered.version,
         "action": act.action or None,
-        "reason": asked.reason.strip() or None,
-        "until": None if asked.until is None else asked.until.isoformat(),
-        "finding": asked.finding or None,
-        "evidence": asked.evidence.strip() or None,
-        "force": asked.force or None,
-        "wait_for_approval": asked.wait_for_approval or None,
-        "newer": asked.newer or None,
-        "emergency": asked.emergency or None,
+        "reason": entered.reason.strip() or None,
+        "until": None if entered.until is None else entered.until.isoformat(),
+        "finding": entered.finding or None,
+        "evidence": entered.evidence.strip() or None,
+        "force": entered.force or None,
+        "wait_for_approval": entered.wait_for_approval or None,
+        "newer": entered.newer or None,
+        "emergency": entered.emergency or None,
     }
     taken = {"action", *act.fields}
     return {name: value for name, value in given.items() if name in taken and value is not None}
 
 
-def _require_model(act: Act, asked: Asked) -> None:
-    if asked.model is not None:
-        validate_model_name(asked.model)
+def _require_model(act: Act, entered: ActInput) -> None:
+    if entered.model is not None:
+        validate_model_name(entered.model)
     elif "model" in act.required:
-        raise _missing(act, "no model is named", "the name of a release file")
+        raise _missing(act, "no model given", "the name of a release file")
 
 
-def _require_version(act: Act, asked: Asked) -> None:
-    if asked.version is not None:
-        parse_version(asked.version)
+def _require_version(act: Act, entered: ActInput) -> None:
+    if entered.version is not None:
+        parse_version(entered.version)
     elif "version" in act.required:
-        raise _missing(act, "no version is named", "a whole number from 1 on")
+        raise _missing(act, "no version given", "a whole number of 1 or more")
 
 
-def _require_reason(act: Act, asked: Asked) -> None:
-    length = len(asked.reason.strip())
+def _require_reason(act: Act, entered: ActInput) -> None:
+    length = len(entered.reason.strip())
     is_needed = "reason" in act.required or (length > 0 and not act.any_reason)
     if length > REASON_LONGEST or (is_needed and length < REASON_SHORTEST):
         raise _missing(
             act,
             "the reason is too long" if length > REASON_LONGEST else "a reason is needed",
-            f"{REASON_SHORTEST} to {REASON_LONGEST} characters, which others will read under your name",
+            f"{REASON_SHORTEST} to {REASON_LONGEST} characters; others will read them under your name",
             found=f"too {'long' if length > REASON_LONGEST else 'short'} ({length})",
         )
 
 
-def _require_until(act: Act, asked: Asked) -> None:
-    if asked.until is None or asked.until.tzinfo is None:
-        raise _missing(act, "a freeze must have an end", "a moment with its time zone")
+def _require_until(act: Act, entered: ActInput) -> None:
+    if entered.until is None or entered.until.tzinfo is None:
+        raise _missing(act, "a freeze must have an end", "a time with its time zone")
 
 
-def _require_finding(act: Act, asked: Asked) -> None:
-    if not 3 <= len(asked.finding) <= 100:
-        raise _missing(
-            act, "no finding is named", "its name as the model's page shows it, such as 3-published"
-        )
+def _require_finding(act: Act, entered: ActInput) -> None:
+    if not 3 <= len(entered.finding) <= 100:
+        raise _missing(act, "no finding given", "its name as the model's page shows it, such as 3-published")
 
 
-def _require_evidence(act: Act, asked: Asked) -> None:
-    if len(asked.evidence.strip()) > EVIDENCE_LONGEST:
+def _require_evidence(act: Act, entered: ActInput) -> None:
+    if len(entered.evidence.strip()) > EVIDENCE_LONGEST:
         raise _missing(act, "the address of the page is too long", f"at most {EVIDENCE_LONGEST} characters")
 
 
-def _require_question(act: Act, asked: Asked) -> None:
-    if asked.question is None:
-        raise _missing(act, "nothing is named that waits for a person", "an entry of the approvals")
+def _require_question(act: Act, entered: ActInput) -> None:
+    if entered.question is None:
+        raise _missing(act, "no open approval given", "an entry of the approvals")
 
 
-def _require_release(act: Act, asked: Asked) -> None:
-    if not 0 < len(asked.release_id) <= _RUN_ID_LONGEST:
-        raise _missing(act, "no release is named", "the run of a release that is under way")
+def _require_release(act: Act, entered: ActInput) -> None:
+    if not 0 < len(entered.release_id) <= _RUN_ID_LONGEST:
+        raise _missing(act, "no release given", "the run of a release that is under way")
 
 
-def _unchecked(_act: Act, _asked: Asked) -> None:
+def _unchecked(_act: Act, _entered: ActInput) -> None:
     """What can only be true or false needs no check."""
 
 
-_CHECKS: dict[Field, Callable[[Act, Asked], None]] = {
+_CHECKS: dict[Field, Callable[[Act, ActInput], None]] = {
     "model": _require_model,
     "version": _require_version,
     "reason": _require_reason,

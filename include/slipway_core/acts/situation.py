@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Available:
     """The act makes sense now.
 
-    :param told: what would happen, in a sentence; "" where the act's own sentence says all.
+    :param description: what would happen, in a sentence; "" if the act's own description is enough.
     """
 
-    told: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def _rollback(now: Situation) -> Availability:
     if now.version is not None:
         return _rollback_to(now, now.version)
     if now.open is not None and (now.open.is_rollback or now.open.rolling_back):
-        return Available("A rollback is under way already. Another one leads to the same version.")
+        return Available("A rollback is already under way. Another one leads to the same version.")
     if now.open is not None and has_users(now.open):
         to = "the stable version" if live is None else f"version {live}"
         return Available(
@@ -24,7 +24,7 @@ def _rollback(now: Situation) -> Availability:
     if live is None or before is None:
         known = "no live version" if live is None else f"no version that was live before version {live}"
         return Available(f"The records name {known}. The rollback reads the cluster instead.")
-    return Available(f"All users go from version {live} to version {before}. Version {live} is rejected.")
+    return Available(f"All users move from version {live} to version {before}. Version {live} is rejected.")
 
 
 def _rollback_to(now: Situation, version: int) -> Availability:
@@ -33,19 +33,21 @@ def _rollback_to(now: Situation, version: int) -> Availability:
         return Refused(f"Version {version} is live.", now.look)
     if line is None or line.standing != "promoted":
         return Refused(
-            f"Version {version} was never promoted, or was rolled back since.",
+            f"Version {version} was never promoted, or has been rolled back since.",
             f"slipway release {now.model} {version}",
         )
     if line.rejection is not None:
         return Refused(
-            f"Version {version} was {line.rejection.told}.",
+            f"Version {version} was {line.rejection.sentence}.",
             f'slipway unreject {now.model} {version} --reason "…"',
         )
     if line.files_gone:
         return Refused(f"The files of version {version} were deleted.", now.look)
     if live is not None and version > live:
-        return Available(f"Version {version} is newer than what is live: another person must approve.")
-    return Available(f"All users go to version {version}, once it has answered on staging as it did before.")
+        return Available(f"Version {version} is newer than the live version, so another person must approve.")
+    return Available(
+        f"All users move to version {version} after it has answered on staging as it did before."
+    )
 
 
 def _rollback_name(conf: Conf) -> str:
@@ -57,16 +59,18 @@ def _abort(now: Situation) -> Availability:
     if now.open is None:
         return Refused(f"No release of {now.model} is under way.", now.look)
     if now.open.is_rollback:
-        return Refused("A roll back is under way, and takes users to the safe side.", now.watch)
+        return Refused(
+            "A rollback is under way. Aborting it could leave users on the bad version.", now.watch
+        )
     if now.open.rolling_back:
-        return Refused("Users are being taken back already.", now.watch)
+        return Refused("A rollback is already under way.", now.watch)
     return Available()
 
 
 ROLLBACK = Act(
     name="rollback",
     title="Roll back",
-    told="Takes all users back: off the canary where one is under way, else to the version that was live before.",
+    description="Moves all users off the canary if one is under way; otherwise to the previous live version.",
     means="start_run",
     workflow="rollback",
     required=("model", "reason"),
@@ -79,8 +83,8 @@ ROLLBACK = Act(
     offered="older",
     emphasis="danger",
     command=Command(
-        "Take all users back: off the canary where one is under way, else to the version that was live before.\n\n"
-        "It waits until 0 % is observed, which it says, and then for the end; --no-wait returns at once.",
+        "Move all users off the canary if one is under way; otherwise to the previous live version.\n\n"
+        "Waits until the bad version has 0 % of the traffic, then until the rollback ends. --no-wait returns at once.",
         (
             'slipway rollback digits --reason "wrong labels"',
             'slipway rollback digits --to 2 -m "slow answers"',
@@ -94,7 +98,7 @@ ROLLBACK = Act(
 ABORT = Act(
     name="abort",
     title="Abort",
-    told="Stops the release. Users go back to the stable version; the version is not rejected.",
+    description="Stops the release. Users go back to the stable version; the version is not rejected.",
     means="fail_run",
     workflow="release",
     required=("model", "release_id", "reason"),

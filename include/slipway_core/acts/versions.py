@@ -11,11 +11,11 @@ from slipway_core.four_eyes import is_same_person
 def _reject(now: Situation) -> Availability:
     if now.line is not None and now.line.rejection is not None:
         return Refused(
-            f"Version {now.version} was {now.line.rejection.told}.",
+            f"Version {now.version} was {now.line.rejection.sentence}.",
             f'slipway unreject {now.model} {now.version} --reason "…"',
         )
     if now.version is not None and now.version == now.document.live_version:
-        return Available(f"Version {now.version} stays live. To bring users back from it, roll back.")
+        return Available(f"Version {now.version} stays live. To move users off it, roll back.")
     return Available()
 
 
@@ -27,7 +27,7 @@ def _unreject(now: Situation) -> Availability:
     others = (line.rejection.by, line.triggered_by, line.promoted_for)
     if now.by_other and any(is_same_person(now.person, one) for one in others):
         return Refused(
-            "You have rejected this version, or have started its release: another person must lift that.",
+            "You rejected this version or started its release, so another person must lift the rejection.",
             again,
         )
     return Available()
@@ -55,7 +55,7 @@ def _unpin(now: Situation) -> Availability:
 REJECT = Act(
     name="reject",
     title="Reject",
-    told="Keeps the version from being released. What is live stays live.",
+    description="Prevents further releases of the version. The live version stays live.",
     means="start_run",
     workflow="rejection",
     required=("model", "version", "reason"),
@@ -67,7 +67,7 @@ REJECT = Act(
     places=frozenset({"model", "ended_release"}),
     emphasis="danger",
     command=Command(
-        "Keep a version from being released. What is live stays live: `slipway rollback` brings users back.",
+        "Prevent further releases of a version. A live version stays live: `slipway rollback` moves users off it.",
         ('slipway reject digits 3 --reason "trained on test data"',),
         next_command="slipway explain {model} {version}",
     ),
@@ -75,7 +75,7 @@ REJECT = Act(
 UNREJECT = Act(
     name="unreject",
     title="Lift the rejection",
-    told="Lets the version be released again.",
+    description="Lets the version be released again.",
     means="start_run",
     workflow="rejection",
     required=("model", "version", "reason"),
@@ -85,7 +85,7 @@ UNREJECT = Act(
     action="unreject",
     places=frozenset({"model", "ended_release"}),
     command=Command(
-        "Lift a version's rejection. The release file may ask for another person than the one who rejected it.",
+        "Lift a version's rejection. The release file can require a different person than the one who rejected it.",
         ('slipway unreject digits 3 --reason "it was the benchmark\'s fault"',),
         next_command="slipway explain {model} {version}",
     ),
@@ -93,7 +93,7 @@ UNREJECT = Act(
 PIN = Act(
     name="pin",
     title="Pin",
-    told="Keeps the version's files, whatever the retention says.",
+    description="Keeps the version's files regardless of the retention policy.",
     means="start_run",
     workflow="pin",
     required=("model", "version", "reason"),
@@ -103,14 +103,14 @@ PIN = Act(
     on_old_data=True,
     places=frozenset({"model", "ended_release"}),
     command=Command(
-        "Keep a version's files, whatever the retention says.",
+        "Keep a version's files regardless of the retention policy.",
         ('slipway pin digits 3 --reason "the audit\'s reference"',),
     ),
 )
 UNPIN = Act(
     name="unpin",
     title="Unpin",
-    told="Lets the retention delete the version's files again.",
+    description="Lets the retention policy delete the version's files again.",
     means="start_run",
     workflow="pin",
     required=("model", "version", "reason"),
@@ -119,7 +119,7 @@ UNPIN = Act(
     action="unpin",
     places=frozenset({"model", "ended_release"}),
     command=Command(
-        "Let the retention delete a version's files again.",
+        "Let the retention policy delete a version's files again.",
         ('slipway unpin digits 3 --reason "audit is over"',),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway_core.canary.streamed import streams_told
+from slipway_core.canary.streamed import streams_summary
 from slipway_core.canary.totals import Totals
 from slipway_core.metrics.samples import Window
 
@@ -14,7 +14,7 @@ def rates(total: Totals) -> str:
         f"stable {total.stable_errors} in {total.stable_requests}"
     )
     if total.streamed_windows:
-        users += f"; {streams_told(total)}"
+        users += f"; {streams_summary(total)}"
     if not total.replayed_windows:
         return users
     return (

@@ -63,8 +63,8 @@ class CanaryJudge:
     """A fold over windows.
 
     `to_json` and `from_json` carry it over a restart without changing a later verdict. `unjudged` holds what users met
-    while nobody watched. `not_seen` is what the source of the windows cannot see, in words: whoever watches sets it,
-    and whoever reads of a pass is told.
+    while nobody watched. `not_seen` says in words what the source of the windows cannot see: the watch sets it, and
+    every pass names it.
     """
 
     def __init__(self, policy: AnalysisPolicy) -> None:

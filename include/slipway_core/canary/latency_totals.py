@@ -1,4 +1,4 @@
-"""The latencies that a judge has compared, summed, so that a verdict on them can be told in milliseconds."""
+"""The latencies that a judge has compared, summed, so that a verdict on them can be given in milliseconds."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class RouterShare:
         seen = sum(pair[0] for pair in self.windows)
         since = f"in the last {WINDOWS} windows" if self.older_windows else "since the step's first window"
         return (
-            f"The router does not do what the status says: at weight {weight} % it led "
+            f"The router does not do what the status says: at weight {weight} % it sent "
             f"{number(100 * seen / requests)} % of the users to the candidate ({seen} of {requests} requests {since})."
         )
 

@@ -48,12 +48,12 @@ class StreamedRequests:
         if not step.streamed_windows or had < needed:
             return (
                 f"Too few answers inside streams were read: {had} {STREAMED} in this step were answered by both "
-                f"versions, {needed} are needed ({streams_told(step)})."
+                f"versions, {needed} are needed ({streams_summary(step)})."
             )
         if self._is_silent:
             return (
                 f"It is unknown what streams hold now: of the last window's {STREAMED} not one was answered by both "
-                f"versions ({streams_told(step)})."
+                f"versions ({streams_summary(step)})."
             )
         return None
 
@@ -75,7 +75,7 @@ def unread(window: Window) -> Window:
     return Window(window.seconds, Sample(0, 0), Sample(0, 0), "stream")
 
 
-def streams_told(total: Totals) -> str:
+def streams_summary(total: Totals) -> str:
     """Return the counts of streamed requests in words."""
     return (
         f"{total.streamed_requests} {STREAMED}, {total.streamed_errors} errors; "

@@ -1,4 +1,4 @@
-"""JSON that others wrote: a text that is no JSON is told as an error of the project."""
+"""JSON from outside: invalid JSON raises one of the project's own errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The words that every gate ends with.
 
-`pass`: all that was asked is met. `warn`: it is met as far as the release file insists; something else is told.
-`fail`: the version shall not go further. `inconclusive`: it cannot be told, and the release file asks to be sure.
+`pass`: every requirement is met. `warn`: every requirement that the release file enforces is met, but not all of them.
+`fail`: the version must not continue. `inconclusive`: undecided, and the release file refuses undecided versions.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the queries of a set or of a release file; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m slipway_core.metrics.queries",
-        description="Print what is asked of Prometheus about a revision.",
+        description="Print the queries that Prometheus gets about a revision.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--set", choices=sorted(QUERY_SETS), help="a query set")

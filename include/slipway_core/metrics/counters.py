@@ -114,7 +114,7 @@ def growth(before: Counters, after: Counters) -> Growth:
     )
     flow, then = after.flow, known.flow
     if flow is None or (then is None and known is not NOTHING):
-        # What began before a first look at it cannot be told.
+        # What began before the first reading is unknown.
         return found if flow is None else replace(found, active=flow.active)
     settled, failed, unanswered, begun = (
         (0, 0, 0, 0) if then is None else (then.settled, then.failed, then.unanswered, then.begun)

@@ -75,7 +75,7 @@ def unseen_errors(
         if ours and not any(need.labels <= _carried(labels) for need in ours for labels in _of(series, name)):
             carried = _carried(_of(series, name)[0])
             lacking = sorted({label for need in ours for label in need.labels - carried})
-            return f"no series of {name} carries the label {' or '.join(lacking)}, by which errors are told"
+            return f"no series of {name} carries the label {' or '.join(lacking)}, which identifies errors"
     apart = [need for need in needs if need.metric and need.metric not in names]
     # A part of the requests may be counted by the errors' own series.
     if apart and len(apart) == len(needs) and not list(found_errors):
@@ -94,7 +94,7 @@ def lacks_status(series: Iterable[Labels], rule: tuple[str, str, str] | None) ->
     calls = [labels for labels in series if labels.get(label) == value]
     if not calls or any(labels.get(status) for labels in calls):
         return None
-    return f'no series with {label}="{value}" carries the label {status}, by which its errors are told'
+    return f'no series with {label}="{value}" carries the label {status}, which identifies its errors'
 
 
 def _of(series: Sequence[Labels], name: str) -> list[Labels]:

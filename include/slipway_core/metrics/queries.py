@@ -143,7 +143,7 @@ QUERY_SETS: Mapping[str, QuerySet] = {
     "envoy_gateway": QuerySet(
         "Envoy Gateway from 1.9 on with `mergeBackends: BestEffort` in its EnvoyProxy, for then each Service has "
         "a cluster of its own, service/NAMESPACE/NAME/PORT/PROTOCOL. Without it both backends of a rule share "
-        "one cluster and cannot be told apart. It counts HTTP statuses only, and requests that were never answered.",
+        "one cluster and cannot be distinguished. It counts HTTP statuses only, and requests that were never answered.",
         requests=(f"envoy_cluster_upstream_rq{{{_GATEWAY_CLUSTER}}}",),
         errors=(f"envoy_cluster_upstream_rq{{{_GATEWAY_CLUSTER},envoy_response_code{_HTTP_FAILED}}}",),
         latency=(f"envoy_cluster_upstream_rq_time_bucket{{{_GATEWAY_CLUSTER}}}",),

@@ -87,12 +87,12 @@ class Sample:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form; the last bucket's bound is the text `inf`; what is not known is left out."""
-        told = {"unanswered": self.unanswered or None, "begun": self.begun, "active": self.active}
+        optional = {"unanswered": self.unanswered or None, "begun": self.begun, "active": self.active}
         return {
             "requests": self.requests,
             "errors": self.errors,
             "latency_buckets": buckets_to_dict(self.latency_buckets),
-            **{name: count for name, count in told.items() if count is not None},
+            **{name: count for name, count in optional.items() if count is not None},
         }
 
     @classmethod

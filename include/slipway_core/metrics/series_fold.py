@@ -1,8 +1,8 @@
 """What one series counted between two readings, sample by sample.
 
 Each drop between two samples is a restart, after which all that is shown is new; so restarts between two readings lose
-nothing that a scrape saw. Two things are told from a restart and from a birth, by what a process can have counted in
-the time: an old value behind a newer one (two servers that answer in turn, or whose samples were mixed), and an old
+nothing that a scrape saw. What a process can have counted in the time distinguishes two other cases from a restart or a
+start: an old value behind a newer one (two servers that answer in turn, or whose samples were mixed), and an old
 process that was hidden when the readings began. Neither may count its whole life again.
 """
 

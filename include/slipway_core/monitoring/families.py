@@ -48,7 +48,7 @@ _WEIGHT = "a release under way has set a weight"
 _WATCHED = "a canary is watched"
 _FROZEN = "a freeze is in force"
 
-MODELS = Family("slipway_models", "gauge", "Models of which there is a document.", ())
+MODELS = Family("slipway_models", "gauge", "Models that have a document.", ())
 READ_AT = Family(
     "slipway_read_timestamp_seconds", "gauge", "When all of this was read from the object store.", ()
 )
@@ -75,7 +75,7 @@ LAST_FINISHED = Family(
 LEAD_TIME = Family(
     "slipway_last_lead_time_seconds",
     "gauge",
-    "From landed to promoted, of the version that was promoted last.",
+    "From upload to promotion, for the version that was promoted last.",
     when="a version was promoted whose landing is known",
 )
 RECOVERY = Family(
@@ -90,7 +90,11 @@ CANDIDATE_VERSION = Family(
     "slipway_candidate_version", "gauge", "The version that is being released.", when=_OPEN
 )
 STAGE = Family(
-    "slipway_release_stage", "gauge", "Where the release is: 1 for its stage.", ("model", "stage"), _OPEN
+    "slipway_release_stage",
+    "gauge",
+    "The stage of the release: 1 for the present one.",
+    ("model", "stage"),
+    _OPEN,
 )
 STARTED = Family("slipway_release_started_timestamp_seconds", "gauge", "When the release began.", when=_OPEN)
 UPDATED = Family(
@@ -107,7 +111,7 @@ WAITS = Family(
     _OPEN,
 )
 ROLLING_BACK = Family(
-    "slipway_rollback_under_way", "gauge", "Whether the release is being taken back.", when=_OPEN
+    "slipway_rollback_under_way", "gauge", "Whether the release is being rolled back.", when=_OPEN
 )
 VERDICT = Family(
     "slipway_release_verdict",
@@ -119,7 +123,7 @@ VERDICT = Family(
 INTENDED = Family(
     "slipway_candidate_weight_intended_ratio",
     "gauge",
-    "The candidate's share of the traffic, as asked for.",
+    "The candidate's share of the traffic, as requested.",
     when=_WEIGHT,
 )
 OBSERVED = Family(

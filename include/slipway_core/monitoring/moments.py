@@ -1,4 +1,4 @@
-"""What Airflow's own metrics (OpenTelemetry, StatsD) are told when something happens in a release.
+"""The measurements that go to Airflow's own metrics (OpenTelemetry, StatsD) when something happens in a release.
 
 Names and tags follow Airflow's: lower case, dots, milliseconds for timers; Airflow puts its prefix before them. Each
 tag has few values: models, and words of this project. Texts that people or servers write are none.
@@ -54,7 +54,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What Airflow is told once: milliseconds for a timer."""
+    """One measurement for Airflow: milliseconds for a timer."""
 
     moment: Moment
     value: float
@@ -72,14 +72,14 @@ REJECTIONS = Moment("slipway.rejections", "counter", "rejections of a version", 
 HOLDS = Moment("slipway.holds", "counter", "raises that a freeze or a closed window held")
 OVERRIDES = Moment("slipway.overrides", "counter", "overrides of a freeze or a closed window")
 INTENDED = Moment(
-    "slipway.candidate_weight_intended_ratio", "gauge", "the candidate's share of the traffic, as asked for"
+    "slipway.candidate_weight_intended_ratio", "gauge", "the candidate's share of the traffic, as requested"
 )
 OBSERVED = Moment(
     "slipway.candidate_weight_observed_ratio", "gauge", "the candidate's share of the traffic, as seen"
 )
 EVIDENCE = Moment("slipway.evidence", "gauge", "the judge's evidence against the candidate after a window")
 DURATION = Moment("slipway.release_duration_ms", "timer", "from a release's start to its end", ("outcome",))
-LEAD_TIME = Moment("slipway.lead_time_ms", "timer", "from landed to promoted")
+LEAD_TIME = Moment("slipway.lead_time_ms", "timer", "from upload to promotion")
 RECOVERY = Moment(
     "slipway.time_to_recover_ms",
     "timer",
@@ -107,12 +107,12 @@ MOMENTS = (
 
 
 def measurements_of(event: Event) -> tuple[Measurement, ...]:
-    """Return what Airflow is told of an event when it has been written to the record."""
+    """Return the measurements of an event that has been written to the record."""
     return _measurements(event.data, event.model)
 
 
 def measurements_of_end(state: ReleaseState) -> tuple[Measurement, ...]:
-    """Return what Airflow is told of a release that has ended; nothing while it has not."""
+    """Return the measurements of a release that has ended; none while it has not."""
     if state.outcome == "open":
         return ()
     model, outcome = state.model, state.outcome
@@ -134,7 +134,7 @@ def measurements_of_end(state: ReleaseState) -> tuple[Measurement, ...]:
 
 @singledispatch
 def _measurements(data: EventData, model: str) -> tuple[Measurement, ...]:
-    """Return what is told of an event; most kinds tell nothing."""
+    """Return the measurements of an event; most kinds have none."""
     return ()
 
 

@@ -30,7 +30,7 @@ _EVERY_MODEL = "_all"
 _LIFTED = ".lifted"
 _TIME = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"(?P<until>[0-9]{8}T[0-9]{6}Z)-(?P<id>[0-9a-f]{16})(?P<lifted>\.lifted)?\.json")
-_REMEDY = "look at the object; nobody but Slipway should write under records/"
+_REMEDY = "check the object; only Slipway should write under records/"
 
 
 class FreezeUnreadableError(UserError):

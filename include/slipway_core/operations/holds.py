@@ -135,9 +135,7 @@ def overridden_by(
     """
     person = require_person(who)
     if not causes:
-        raise UserError(
-            "there is nothing to override", expected="a freeze or a closed release window", found="none"
-        )
+        raise UserError("nothing to override", expected="a freeze or a closed release window", found="none")
     for cause in causes:
         require_other_person(
             person,
@@ -145,7 +143,7 @@ def overridden_by(
             may="override this freeze",
             than="the one who wrote it",
             found=cause.reason,
-            instead=", or lift the freeze for everybody (`thaw`)",
+            instead=", or lift the freeze for all models (`thaw`)",
         )
     return [
         HoldOverridden(

@@ -34,7 +34,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Served:
-    """Which versions the cluster has: with all users, and before that; None: none. `keep`: it cannot be told now."""
+    """Which versions the cluster has: with all users, and before that; None: none. `keep`: unknown now."""
 
     live: int | Keep | None
     previous: int | Keep | None

@@ -52,7 +52,7 @@ def read_delivery(headers: Mapping[str, str], body: bytes, secret: str, now_s: f
     :raises WebhookRefusedError: it is not signed with the secret, or was signed too long ago.
     """
     if len(secret) < _SECRET_MINIMUM:
-        raise WebhookRefusedError("there is no secret, or one that is too short", expected="16 characters")
+        raise WebhookRefusedError("no secret, or one that is too short", expected="16 characters")
     delivery_id, timestamp = headers.get(DELIVERY_HEADER, ""), headers.get(TIMESTAMP_HEADER, "")
     if not _DELIVERY_ID.fullmatch(delivery_id) or not _TIMESTAMP.fullmatch(timestamp):
         raise WebhookRefusedError("the request has no delivery id or no time")

@@ -58,7 +58,7 @@ def unrejected_by(
     person = require_person(who)
     if state is None or state.rejection is None:
         raise InputMissingError(
-            "there is no rejection to lift", expected="a version that is rejected", found="one that is not"
+            "no rejection to lift", expected="a version that is rejected", found="one that is not"
         )
     rejection = state.rejection
     if by_other:

@@ -53,9 +53,9 @@ def outcome_text(state: ReleaseState) -> str:
 
 
 def merged(before: str | None, note: str) -> str:
-    """Return a run's note once `note` is told, which takes the place of the one before about the same.
+    """Return a run's note with `note` added; it replaces the paragraph about the same subject.
 
-    What people have written is never cut; where it leaves too little room, it stays alone.
+    What people have written is never cut. If it leaves too little space, `note` is dropped.
     """
     subject = note.partition(": ")[0]
     others = [

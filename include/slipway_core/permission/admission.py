@@ -86,7 +86,7 @@ def _person_needed(model: str, version: int, *, taken_back: int) -> StartNeedsPe
         expected="a person who starts it, since version "
         f"{taken_back} was rolled back (`rollout.after_rollback: wait`)",
         found="a run that an event or a schedule has started",
-        remedy="start `model_release` by hand, or set `rollout.after_rollback: go_on`",
+        remedy="start `model_release` by hand, or set `rollout.after_rollback: continue`",
     )
 
 

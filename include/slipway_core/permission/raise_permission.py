@@ -172,7 +172,7 @@ def _not_proved(wanted: Raise, state: ReleaseState) -> Lacking | None:
 
 def _manifest_differs(wanted: Raise, state: ReleaseState) -> Lacking | None:
     if not state.verified_sha256:
-        return "every published file held against the manifest in this release", "they were not"
+        return "every published file compared with the manifest in this release", "they were not"
     if state.verified_sha256 != wanted.manifest_sha256:
         return f"the manifest {state.verified_sha256}, which was verified", wanted.manifest_sha256 or "none"
     return None
@@ -202,7 +202,7 @@ def _approval_of(before: Before, required: Requirements, state: ReleaseState) ->
     given = [one for one in state.approvals if one.before == before]
     wanted = f"the approval before the {before}"
     if not given:
-        return wanted, "nobody has approved"
+        return wanted, "no approval"
     of_this = [one for one in given if one.manifest_sha256 == state.verified_sha256]
     if not of_this:
         return f"{wanted}, of the manifest {state.verified_sha256}", "another one was approved"

@@ -88,7 +88,7 @@ def require_loadable(engines: Sequence[EngineBuild], hardware: ServerHardware | 
         raise LoadRefusedError(
             f"it is unknown which GPU {where} has, and the version is an engine",
             expected="`serving.hardware` with compute_capability and tensorrt in the release file",
-            found="none; Triton itself tells neither",
+            found="neither; Triton itself reports neither",
             remedy=f'Write `serving.hardware: {{compute_capability: "{engine.compute_capability}", '
             f'tensorrt: "{_short(engine.tensorrt)}"}}` if the servers have that.',
         )

@@ -52,7 +52,7 @@ class HubSource(BaseModel):
 
 
 class Provenance(BaseModel):
-    """Where the version came from, as training told it in ready.json, and the files it was made of."""
+    """Where the version came from, as training wrote it in ready.json, and the files it was made of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -170,10 +170,10 @@ def check_file(manifest: Manifest, path: str, content: bytes) -> None:
     actual = FileEntry.of(content)
     if entry != actual:
         raise VersionConflictError(
-            f"{path} of {manifest.model} version {manifest.version} is not what was published",
+            f"{path} of {manifest.model} version {manifest.version} has changed since it was published",
             expected=_file_text(entry) if entry else f"one of {', '.join(sorted(manifest.files))}",
             found=_file_text(actual),
-            remedy="A published file was changed: restore it from the bucket's versions, or release anew.",
+            remedy="A published file was changed: restore it from the bucket's versions, or release again.",
         )
 
 

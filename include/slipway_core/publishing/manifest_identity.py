@@ -46,7 +46,7 @@ def _misplaced(manifest: Manifest) -> Iterator[str]:
     yield from misplaced_files(manifest.files, manifest.model, manifest.version)
     for path in manifest.attachments:
         if "/" in path or path in _RESERVED:
-            yield f"{path} beside the repository"
+            yield f"{path} outside the repository"
 
 
 def signed_sha256(document: bytes, name: str = MANIFEST_FILE) -> str:

@@ -25,7 +25,7 @@ from slipway_core.value_types import Sha256, UtcTime
 TOMBSTONE_FILE = "deleted.json"
 TOMBSTONE_LIMIT_BYTES = 64 << 10
 DELETED_MANIFEST_FILE = "deleted-manifest.json"
-"""The copy of the manifest that is kept beside the evidence, so that it can still be told what the version was."""
+"""The copy of the manifest that is kept with the evidence, so that it stays known what the version was."""
 
 Line = Annotated[str, Field(max_length=2000)]
 
@@ -63,7 +63,7 @@ class Tombstone(BaseModel):
             limit_bytes=TOMBSTONE_LIMIT_BYTES,
             what=f"{name} is not a tombstone of this schema",
             expected="schema_version 1, model, version, begun_at, run, plan_sha256 and reason",
-            remedy="Find out who wrote it; its version counts as deleted all the same.",
+            remedy="Find out who wrote it; its version counts as deleted anyway.",
         )
 
 
@@ -73,7 +73,7 @@ def tombstone_key(paths: RepositoryPaths) -> str:
 
 
 def deleted_error(paths: RepositoryPaths, content: bytes | None) -> VersionDeletedError:
-    """Return what whoever asks for a deleted version is told.
+    """Return the error for a request for a deleted version.
 
     :param content: of the tombstone; None: it is too large to be one. That something lies there is enough.
     """

@@ -92,7 +92,7 @@ class _Latency(_Part):
     p50_ms: Annotated[float, Field(ge=0)] | None = None
 
 
-class _Told(_Part):
+class _ConversionResult(_Part):
     """What a choice needs of a result.json."""
 
     error: dict[str, Any] | None = None
@@ -107,7 +107,7 @@ def candidate_of(name: str, result: Mapping[str, Any]) -> Candidate:
     One of another form than a converter writes is out, and says why.
     """
     try:
-        read, engine = _Told.model_validate(result), engine_of(result)
+        read, engine = _ConversionResult.model_validate(result), engine_of(result)
     except ValidationError as unreadable:
         return Candidate(name, refused=f"its result.json cannot be read: {first_problem(unreadable)}")
     except ModelInvalidError as unreadable:
@@ -129,15 +129,15 @@ def choose(spec: ReleaseSpec, candidates: tuple[Candidate, ...]) -> Choice:
     """Return which variants to publish, as `conversion.choose` says.
 
     :raises ParityRefusedError: none is left, or a kind of GPU would be without an engine.
-    :raises ModelInvalidError: none could be made, or the fastest cannot be told because nobody has measured.
+    :raises ModelInvalidError: none could be made, or the fastest is unknown because none was measured.
     """
     left = [one for one in candidates if one.refused is None]
     if not left:
         raise _out(
             "no variant of the conversion is left to publish",
-            "at least one that could be made and answers as its source does",
+            "at least one that was made and answers like its source",
             candidates,
-            "correct what the reasons name, or allow a variant more (`parity`) where that is right",
+            "correct what the reasons name, or widen a variant's tolerance (`parity`) if that is acceptable",
         )
     if spec.conversion.choose == "all":
         return _all(spec, left, candidates)

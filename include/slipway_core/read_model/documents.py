@@ -47,7 +47,7 @@ class GateLine(Part):
 class RejectionLine(Part):
     """Why a version shall not be released any more. `by` is a person; "": the `stage` of its release said so."""
 
-    told: Line
+    sentence: Line
     at: UtcTime
     by: Line = ""
     stage: Line = ""
@@ -140,7 +140,7 @@ class FindingLine(Part):
     name: Line
     check: Line
     version: Version | None = None
-    told: Line
+    summary: Line
     opened_at: UtcTime | None = None
 
 

@@ -32,7 +32,7 @@ from slipway_core.record.kinds import (
     WindowJudged,
 )
 from slipway_core.record.stage_names import stage_name
-from slipway_core.rollout.pods.drain import told_of
+from slipway_core.rollout.pods.drain import recorded_drain_summary
 from slipway_core.written_numbers import counted
 
 _STAGE_ENDS = {
@@ -140,7 +140,7 @@ def _rollback_phase(data: RollbackPhase) -> str:
 @_of(RolledBack)
 def _rolled_back(data: RolledBack) -> str:
     if data.stable_storage_uri:
-        drained = told_of(data.drained, data.drain_seconds, data.open_requests)
+        drained = recorded_drain_summary(data.drained, data.drain_seconds, data.open_requests)
         return f"The stable version alone gets new requests again. {drained}".rstrip()
     return "The version was withdrawn: nothing was live before it."
 

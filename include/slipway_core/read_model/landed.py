@@ -25,7 +25,7 @@ from slipway_rules.version_manifest import CONFIG_FILE
 
 PROBLEMS_LIMIT = 100
 UPLOAD_LIMIT = timedelta(minutes=10)
-"""An upload without `ready.json` that nothing was added to for so long is told to be without it."""
+"""An upload without `ready.json` that has not grown for so long is reported as lacking it."""
 _NAMED = 8
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -33,14 +33,14 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 class LandedProblem(Part):
     """Something that has landed and starts nothing.
 
-    `place` is its folder or key, `version` None where that is none of a version's. `told` says why, `remedy` what to
-    do. `blocks` tells that no release of it can be started at all; otherwise a person can.
+    `place` is its folder or key; `version` is None if that isn't a version's. `reason` says why, `remedy` what to do.
+    `blocks`: nobody can start a release of it; otherwise a person can.
     """
 
     model: Line
     place: Line
     version: Version | None = None
-    told: Line
+    reason: Line
     remedy: Line = ""
     blocks: bool = True
     at: UtcTime | None = None
@@ -49,7 +49,7 @@ class LandedProblem(Part):
     def sentence(self) -> str:
         """Why and what to do, in words."""
         remedy = f" What to do: {self.remedy}" if self.remedy else ""
-        return f"{self.told.rstrip('.')}.{remedy}"
+        return f"{self.reason.rstrip('.')}.{remedy}"
 
 
 class LandedVersion(Part):
@@ -108,7 +108,7 @@ class Folder:
     :param ready: what ready.json says; an error: why it cannot be read; None: it is not there.
     :param ready_at: when ready.json was written.
     :param configs: why a configuration cannot be read, by its name.
-    :param is_whole: all names are known; else which files lack is not told.
+    :param is_whole: all names are known; otherwise missing files aren't reported.
     """
 
     version: int
@@ -130,20 +130,20 @@ def require_landed(landed: Landed, version: int) -> None:
     problem = next((one for one in landed.unusable if one.version == version and one.blocks), None)
     if problem is not None:
         raise UserError(
-            f"{name} has landed and cannot be released", found=problem.told, remedy=problem.remedy
+            f"{name} is uploaded but cannot be released", found=problem.reason, remedy=problem.remedy
         )
     found = next((one for one in landed.versions if one.version == version), None)
     if found is None and landed.is_whole:
         complete = [str(one.version) for one in landed.versions if one.is_complete is not False]
         raise UserError(
-            f"{name} has not landed",
+            f"{name} is not uploaded",
             expected=f"{place}{READY_FILE}",
             found=f"landed: {', '.join(complete[:_NAMED])}" if complete else "nothing has landed",
             remedy=f"upload it to {place}, {READY_FILE} last; or check the number",
         )
     if found is not None and found.is_complete is False:
         raise UserError(
-            f"{name} has not landed completely",
+            f"{name} is not uploaded completely",
             expected=f"{place}{READY_FILE}, as the last object",
             found=f"files, and no {READY_FILE}",
             remedy=f"let training end its upload with {READY_FILE}",
@@ -165,7 +165,7 @@ def stray_problem(model: str, stray: str) -> LandedProblem | None:
     return LandedProblem(
         model=model,
         place=cut(stray),
-        told=cut(reason),
+        reason=cut(reason),
         remedy=cut(f"upload it to {prefix}{folder}/, {READY_FILE} last"),
     )
 
@@ -176,7 +176,7 @@ def foreign_problem(folder: str) -> LandedProblem:
     return LandedProblem(
         model=cut(name),
         place=cut(folder),
-        told="this is not a valid model name: lower-case letters, digits and inner hyphens, at most 50 characters",
+        reason="this is not a valid model name: lower-case letters, digits and inner hyphens, at most 50 characters",
         remedy="upload it to the folder of a model that has a release file",
     )
 
@@ -203,7 +203,7 @@ def folder_problem(
             model=model,
             place=place,
             version=folder.version,
-            told=cut(reason),
+            reason=cut(reason),
             remedy=cut(remedy),
             blocks=blocks,
             at=folder.ready_at or folder.written_at,

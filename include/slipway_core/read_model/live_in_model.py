@@ -8,13 +8,13 @@ from slipway_core.read_model.documents import ModelDocument
 from slipway_core.read_model.live import LiveDocument
 
 # For so long after it was written a document tells of a pause: a watch writes it once a window.
-_TOLD_FOR = timedelta(minutes=5)
+_CURRENT_FOR = timedelta(minutes=5)
 
 
 def with_live(document: ModelDocument, live: LiveDocument | None, now: datetime) -> ModelDocument:
-    """Return a model's document with what the watch of its canary has told since the record's last event.
+    """Return a model's document with what the watch of its canary has reported since the record's last event.
 
-    A document of another release tells nothing of this one.
+    A document of another release says nothing about this one.
     """
     stands = document.open_release
     if stands is None or live is None:
@@ -22,7 +22,7 @@ def with_live(document: ModelDocument, live: LiveDocument | None, now: datetime)
     if (live.model, live.version, live.release_id) != (document.model, stands.version, stands.release_id):
         return document
     changes: dict[str, object] = {}
-    if now - live.written_at < _TOLD_FOR and stands.stage in ("canary", "hold"):
+    if now - live.written_at < _CURRENT_FOR and stands.stage in ("canary", "hold"):
         changes |= {"paused": live.paused, "paused_since": live.paused_since}
     if stands.updated_at is None or live.written_at > stands.updated_at:
         changes |= {

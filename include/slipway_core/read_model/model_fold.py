@@ -38,7 +38,7 @@ from slipway_core.record.fold import fold
 from slipway_core.record.kinds import RaiseHeld, ReleaseStarted, WeightIntended, WindowJudged
 from slipway_core.record.stage_names import ASKED_BEFORE
 from slipway_core.record.state import ReleaseState, Stage
-from slipway_core.rollout.pods.drain import told_of
+from slipway_core.rollout.pods.drain import recorded_drain_summary
 
 # More than a version has in practice; of more the last ones are kept.
 _GATES, _APPROVALS, _MARKS, _WEIGHTS = 100, 100, 100, 100
@@ -84,7 +84,10 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
         rejection=None
         if rejection is None
         else RejectionLine(
-            told=cut(rejection.sentence), at=rejection.at, by=cut(rejection.by), stage=cut(rejection.stage)
+            sentence=cut(rejection.sentence),
+            at=rejection.at,
+            by=cut(rejection.by),
+            stage=cut(rejection.stage),
         ),
         rejected_only=started is None,
         pinned=pinned,
@@ -99,7 +102,7 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
         rollback_started_at=state.rollback_started_at,
         first_bad_at=state.first_bad_at,
         weight_0_at=state.weight_0_at,
-        drained=cut(told_of(state.drained, state.drain_seconds, state.open_requests)),
+        drained=cut(recorded_drain_summary(state.drained, state.drain_seconds, state.open_requests)),
         weights=() if state.required is None else state.required.weights[:_WEIGHTS],
         last_seq=state.last_seq,
         last_at=state.last_at,
@@ -165,7 +168,7 @@ def model_document(
     lines: Iterable[VersionLine],
     *,
     open_now: Iterable[OpenRelease | None],
-    beside: ModelContext,
+    context: ModelContext,
     written_at: datetime,
 ) -> ModelDocument:
     """Return the document that a model's lines come to.
@@ -178,7 +181,7 @@ def model_document(
         LiveSeen(mark.at, mark.seq, mark.version) for line in known for mark in line.live_marks
     )
     kept = [
-        line.model_copy(update={"pinned": line.version in beside.pinned}) for line in _kept(known, history)
+        line.model_copy(update={"pinned": line.version in context.pinned}) for line in _kept(known, history)
     ]
     live = next((line for line in kept if line.version == history.live), None)
     over = [line for line in kept if line.finished_at is not None and line.outcome != "open"]
@@ -194,8 +197,8 @@ def model_document(
         versions=tuple(kept),
         open_release=next((one for one in open_now if one is not None and one.version == newest), None),
         last=max(over, key=lambda line: (line.finished_at, line.version), default=None),
-        freezes=beside.freezes[:CONTEXT_LINES],
-        findings=beside.findings[:CONTEXT_LINES],
+        freezes=context.freezes[:CONTEXT_LINES],
+        findings=context.findings[:CONTEXT_LINES],
     )
 
 
@@ -204,7 +207,7 @@ def updated(
     line: VersionLine,
     *,
     open_now: OpenRelease | None,
-    beside: ModelContext,
+    context: ModelContext,
     written_at: datetime,
 ) -> ModelDocument:
     """Return the document with a version's line brought up to date.
@@ -221,7 +224,7 @@ def updated(
     lines[line.version] = line.model_copy(update={"files_gone": files_gone})
     before = None if document is None else document.open_release
     return model_document(
-        line.model, lines.values(), open_now=(open_now, before), beside=beside, written_at=written_at
+        line.model, lines.values(), open_now=(open_now, before), context=context, written_at=written_at
     )
 
 

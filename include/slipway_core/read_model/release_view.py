@@ -60,7 +60,7 @@ class LogLine(Part):
     at: UtcTime
     seq: Count
     kind: Line
-    told: Line
+    sentence: Line
     release_id: Line
 
 
@@ -158,7 +158,7 @@ def log_of(events: Iterable[Event]) -> tuple[LogLine, ...]:
             at=event.at,
             seq=event.seq,
             kind=cut(event.kind),
-            told=sentence_of(event),
+            sentence=sentence_of(event),
             release_id=cut(event.release_id),
         )
         for event in reversed(kept)

@@ -16,8 +16,8 @@ _BEFORE_WORKER = ("", "none", "scheduled")
 class WaitingRun(Part):
     """A run that was started and is not in a record yet.
 
-    `version` is None where the run names none, as a rollback need not. `told` says what it waits for, `since` when it
-    was asked for, `triggered_by` who started it; "": nobody did.
+    `version` is None if the run names none, as a rollback may. `status` says what it waits for, `since` when it was
+    requested, `triggered_by` who started it; "": nobody did.
     """
 
     model: ModelName
@@ -26,7 +26,7 @@ class WaitingRun(Part):
     is_rollback: bool = False
     since: UtcTime | None = None
     triggered_by: Line = ""
-    told: Line
+    status: Line
 
     @property
     def subject(self) -> str:
@@ -62,7 +62,7 @@ def waits_for(state: str, admit_state: str, note: str, *, is_paused: bool) -> st
 def waiting_sentence(run: WaitingRun, now: datetime) -> str:
     """Return where a run stands, with how long it has waited."""
     if run.since is None:
-        return f"{run.subject}: {run.told}"
+        return f"{run.subject}: {run.status}"
     seconds = max(int((now - run.since).total_seconds()), 0)
     length = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
-    return f"{run.subject}: {run.told}, for {length}"
+    return f"{run.subject}: {run.status}, for {length}"

@@ -15,8 +15,8 @@ def concluded(state: ReleaseState, *, stop_reason: str = "") -> ReleaseState:
 
     What became of the traffic outweighs what became of the tasks.
 
-    :param stop_reason: why a person has stopped the run, in that person's words; "": nobody has said it. It is told
-        here, at the end, and not while users are taken back: who does that waits for nothing but the cluster.
+    :param stop_reason: why a person stopped the run, in that person's words; "": no reason was given. It is added
+        here, at the end, and not during the rollback, which waits for nothing but the cluster.
     """
     if state.outcome == "rolled_back" and state.rolled_back_by == CANCELLATION:
         return replace(state, reason=_with(state.reason, stop_reason))

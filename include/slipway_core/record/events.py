@@ -24,7 +24,7 @@ _KEY = re.compile(
 )
 _FORM = "JSON with seq, at, kind, release_id, model, version and data"
 _FOUND_LIMIT = 120
-_REMEDY = "look at the object; nobody but Slipway should write under records/"
+_REMEDY = "check the object; only Slipway should write under records/"
 
 
 class RecordError(UserError):

@@ -73,7 +73,7 @@ class Requirements:
         if not rising or not all(isinstance(one, str) for one in gates):
             raise ValueError("weights rise from 1 to 99, and gates are texts")
         if not all(one in ("canary", "promotion") for one in approvals):
-            raise ValueError("approvals are asked for before the canary or the promotion")
+            raise ValueError("approvals can be required before the canary or the promotion")
         return cls(gates, weights, approvals, value["by_other"])
 
 

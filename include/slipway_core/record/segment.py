@@ -73,7 +73,7 @@ def pack_segment(events: Mapping[str, StoredEvent]) -> bytes:
     """Return the object that holds these events.
 
     :param events: by the last part of their keys.
-    :raises SegmentError: it would be too large, or an event is no text.
+    :raises SegmentError: it would be too large, or an event is not text.
     """
     try:
         lines = [
@@ -81,7 +81,7 @@ def pack_segment(events: Mapping[str, StoredEvent]) -> bytes:
             for name, stored in sorted(events.items())
         ]
     except UnicodeDecodeError as error:
-        raise SegmentError("an event is no text", expected="UTF-8", found=str(error)) from error
+        raise SegmentError("an event is not text", expected="UTF-8", found=str(error)) from error
     content = "\n".join(lines).encode()
     if len(content) > UNPACKED_LIMIT_BYTES:
         raise _too_large(f"{len(content)} bytes")

@@ -50,7 +50,7 @@ class _Input:
     name: str
     grpc: str
     http: str
-    told: str
+    message: str
     harm: str
     log: tuple[str, ...]
 
@@ -65,7 +65,7 @@ def _inputs(probes: Sequence[Mapping[str, Any]]) -> list[_Input]:
 def _input(name: str, probes: Sequence[Mapping[str, Any]]) -> _Input:
     by_protocol = {one["via"]: str(one["outcome"]) for one in probes}
     harms = [_harm(one) for one in probes]
-    answer = next((str(one["told"]) for one in probes if one["outcome"] != "answered"), "")
+    answer = next((str(one["message"]) for one in probes if one["outcome"] != "answered"), "")
     stuck = next((str(one["stuck"]) for one in probes if one.get("stuck")), "")
     answer = f"the golden row got no answer after it: {stuck}" if stuck else answer
     log = tuple(line for one in probes for line in one["log"])

@@ -305,7 +305,7 @@ def _text(value: Any) -> str:
 
 def _said(notes: Mapping[str, str], name: str) -> str:
     """A note whose presence counts: one that is there says something, and be it a blank."""
-    return (notes[name].strip() or "nobody said") if name in notes else ""
+    return (notes[name].strip() or "no reason given") if name in notes else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -110,7 +110,7 @@ def _forward(goal: ShowCandidate | StartCanary | ShiftWeight | Promote, observed
 
 def _roll_back(goal: RollBack, observed: Observed) -> Action:
     if not goal.stable_uri:
-        return Impossible("There is no good version to go back to; a first version can only be withdrawn.")
+        return Impossible("No earlier good version exists; a first version can only be withdrawn.")
     return dialect_named(observed.dialect).roll_back(goal, observed)
 
 
@@ -143,7 +143,7 @@ def _first_deploy(goal: FirstDeploy, observed: Observed | None) -> Action:
 
 def _withdraw(goal: Withdraw, observed: Observed | None) -> Action:
     if observed is None:
-        return Done({}, reason="There is no InferenceService.")
+        return Done({}, reason="The InferenceService does not exist.")
     if observed.deleting:
         return Wait(f"{observed.name} is being deleted.", "delete")
     if goal.uri and observed.storage_uri != goal.uri:

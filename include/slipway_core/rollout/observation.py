@@ -108,8 +108,8 @@ class Observed(ABC):
 
     @property
     def traffic_doubt(self) -> str:
-        """What people are told of traffic that the router is not known to have taken; "" where nothing is known to
-        stand against it.
+        """Why it is not certain that the router has applied the traffic, as a sentence; "" if nothing speaks against
+        it.
         """
         return ""
 

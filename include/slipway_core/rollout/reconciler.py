@@ -1,7 +1,8 @@
 """The one loop that brings an InferenceService to a goal: observe, act on what was observed, wait, observe again.
 
-It does nothing itself and knows no clock: it is told what has happened, and when, and says what to do next. Operators,
-triggers and the guard carry that out, each in its own way (`slipway.traffic.reconciler`, `slipway_guard.watch`).
+It does nothing itself and knows no clock: it receives what has happened, and when, and returns what to do next.
+Operators, triggers and the guard carry that out, each in its own way (`slipway.traffic.reconciler`,
+`slipway_guard.watch`).
 
     step = reconciler.next(Waited(), now_s)              # Observe
     step = reconciler.next(Saw(observed), now_s)         # Act, Pause, Reached or GiveUp
@@ -86,7 +87,7 @@ class Reconciliation:
     action: Action
 
 
-# --- what the reconciler is told ---
+# --- what the reconciler receives ---
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Limits:
 class Reconciler:
     """Say what to do next to bring one InferenceService to a goal; the module's docstring has the rules.
 
-    :param name: the InferenceService, as people are told of it: `NAMESPACE/NAME`.
+    :param name: the InferenceService in messages: `NAMESPACE/NAME`.
     :param began_s: when it began, by the clock that tells every later time too.
     :param suffices: whether it is enough, though the goal may not be reached; then nothing more is done.
     """
@@ -301,7 +302,7 @@ class Reconciler:
         self._newest = observed
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
             self.goal = replace(self.goal, unnoted_may_go=True, unseen_may_serve=True)
-        action = self._fallback.told_of(next_action(self.goal, observed))
+        action = self._fallback.with_trouble(next_action(self.goal, observed))
         action = self._coming_up.judged(action, self.goal, observed, now_s)
         self._last = last = Reconciliation(observed, action)
         if isinstance(action, Done) or (self._suffices is not None and self._suffices(last)):

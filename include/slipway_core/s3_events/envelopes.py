@@ -41,8 +41,8 @@ class Opened:
     """What a body held.
 
     :param created: the objects that were written, in order.
-    :param ignored: in words, what can be read and tells of no new object.
-    :param unreadable: in words, what cannot be read: it may have told of anything.
+    :param ignored: in words, what can be read and names no new object.
+    :param unreadable: in words, what cannot be read and may have named any object.
     :param beyond: how many events were not looked at.
     """
 

@@ -103,7 +103,7 @@ class Benchmark(PodSettings):
     timeout_s: Seconds = 300
     """Limit for one pod, all its rounds together."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """How often it is measured anew where it cannot be told."""
+    """How often it is measured again if the result is inconclusive."""
     attempt_pause_s: Annotated[int, Field(ge=5, le=3600)] = 30
     """How long to wait before it is measured anew."""
     slo: ServiceLevel = ServiceLevel()

@@ -64,8 +64,8 @@ class ChosenPart(SpecPart):
             kind: type[SpecPart] = cls.registry.get(str(name))
         except UnknownKindError:
             tags = ", ".join(map(repr, cls.registry.names()))
-            told = {"discriminator": repr(cls.chosen_by), "tag": str(name), "expected_tags": tags}
-            raise PydanticKnownError("union_tag_invalid", told) from None
+            context = {"discriminator": repr(cls.chosen_by), "tag": str(name), "expected_tags": tags}
+            raise PydanticKnownError("union_tag_invalid", context) from None
         try:
             return _validated(kind.__pydantic_validator__, value, is_json=is_json)
         except ValidationError:

@@ -16,7 +16,7 @@ from slipway_core.identifiers import nearest
 from slipway_core.spec.chosen_part import ChosenPart
 
 # How many complaints an error tells.
-_TOLD = 6
+_SHOWN_AT_MOST = 6
 
 
 def explain(error: ValidationError, root: type[BaseModel], parsed: YamlSource) -> SpecError:
@@ -25,8 +25,8 @@ def explain(error: ValidationError, root: type[BaseModel], parsed: YamlSource) -
         error.errors(include_url=False),
         key=lambda details: parsed.line_of(_located(root, details["loc"])[0]),
     )
-    # To say what is wrong with one takes a search among all keys, so only those that are told are looked at.
-    problems = [_Problem(details, root, parsed) for details in all_details[:_TOLD]]
+    # Explaining a problem takes a search among all keys, so only those that are shown are examined.
+    problems = [_Problem(details, root, parsed) for details in all_details[:_SHOWN_AT_MOST]]
     first, others = problems[0], problems[1:]
     found = first.found
     if others:
@@ -138,20 +138,20 @@ def _located(root: type[BaseModel], location: Path) -> tuple[Path, type[BaseMode
     Where a class is chosen by a tag, pydantic puts the tag into the location.
     """
     path: list[int | str] = []
-    model = beside = root
+    model = owner = root
     choices: dict[str, type[BaseModel]] = {}
     for part in location:
         if part in choices:
             model = choices[str(part)]
         else:
             path.append(part)
-            beside = model
+            owner = model
         choices = {}
         if path[-1] is part and isinstance(part, str) and part in model.model_fields:
             below = _models_in(model.model_fields[part].annotation)
             choices = {tag: one for tag, one in below if tag}
             model = below[0][1] if below else model
-    return tuple(path), beside
+    return tuple(path), owner
 
 
 def _chosen_by(model: type[BaseModel]) -> str:

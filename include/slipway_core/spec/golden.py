@@ -24,7 +24,7 @@ class Golden(SpecPart):
 
     slices: Annotated[tuple[Text, ...], Field(max_length=8)] = ()
     """Arrays of the golden set, [rows] of whole numbers or texts, that say to which part of the data a row belongs:
-    accuracy and agreement are told for each part.
+    accuracy and agreement are reported for each part.
     """
     expectations: Annotated[tuple[Expectation, ...], Field(max_length=SUITE_LIMIT)] = ()
     """What is expected of the golden set, as great-expectations writes it; docs/gates.md lists the columns."""

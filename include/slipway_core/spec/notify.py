@@ -1,4 +1,4 @@
-"""The release file's `notify`: who is told of what."""
+"""The release file's `notify`: who is notified of which events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ConnectionId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$
 
 
 class NotifyRule(SpecPart):
-    """One receiver, and the events that it is told of."""
+    """One receiver, and the events that it is notified of."""
 
     on: Annotated[tuple[NoticeEvent, ...], Field(min_length=1, max_length=len(NOTICE_EVENTS))]
     """Of which events."""

@@ -33,7 +33,7 @@ def _dns_label(text: str) -> str:
 
 def _file_name(text: str) -> str:
     if not _FILE_NAME.fullmatch(text) or ".." in text:
-        raise ValueError("must be the plain name of a file beside ready.json, such as model.onnx")
+        raise ValueError("must be the plain name of a file in the folder of ready.json, such as model.onnx")
     return text
 
 

@@ -58,6 +58,6 @@ class MlflowModel(SpecPart):
 
 
 class Registry(SpecPart):
-    """Which registry tells of promoted versions, and is told what became of them."""
+    """The registry that announces promoted versions, and that is notified of their outcome."""
 
     mlflow: MlflowModel

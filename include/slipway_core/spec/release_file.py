@@ -120,9 +120,9 @@ class ReleaseSpec(SpecPart):
     retention: Retention = Retention()
     revalidation: Revalidation = Revalidation()
     notify: Notify | None = None
-    """Who is told of what; left out: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
+    """Who is notified of what; default: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
     registry: Registry | None = None
-    """None: no registry is asked and none is told."""
+    """None: no registry is read or notified."""
     files: dict[FileName, str] = Field(default_factory=dict)
     """Not to be written: the texts of the files that the release file names, as they were when it was read."""
 
@@ -163,7 +163,7 @@ class ReleaseSpec(SpecPart):
         if self.serving.decoupled and obstacle is not None:
             found, remedy = obstacle
             raise ValueError(
-                f"`serving.decoupled: true`: nobody would read the answers inside the model's streams: {found}. "
+                f"`serving.decoupled: true`: the answers inside the model's streams would not be checked: {found}. "
                 f"{remedy[0].upper()}{remedy[1:]}"
             )
 
@@ -176,7 +176,7 @@ class ReleaseSpec(SpecPart):
             raise SpecError(
                 f"the release file of {self.model} names {name}, which was not read with it",
                 expected="its text, read when the release file was",
-                remedy="Put it beside the release file, and start the release again.",
+                remedy="Put it in the release file's folder, and start the release again.",
             )
         return self.files[name]
 
@@ -193,8 +193,8 @@ class ReleaseSpec(SpecPart):
 
     def required_files(self) -> tuple[str, ...]:
         """Return what must have arrived beside ready.json, as far as the release file knows names."""
-        beside = (file for conversion in self._conversions() for file in conversion.files())
-        return tuple(dict.fromkeys((*self.source.required_files(), *beside)))
+        converter_files = (file for conversion in self._conversions() for file in conversion.files())
+        return tuple(dict.fromkeys((*self.source.required_files(), *converter_files)))
 
     def _conversions(self) -> list[Conversion]:
         """Return each conversion that is made: of every variant, or the only one."""

@@ -16,8 +16,8 @@ LONGEST_SMOKE_TEST_S = 12 * 3600
 class SmokeTest(PodSettings):
     """The pod that starts a tritonserver of its own, and what the version must bear there.
 
-    Of a policy, `fail` refuses the version, `warn` is told, `off` is not asked. A load or a warm-up that fails, and a
-    golden row without an answer, refuse it in any case.
+    As a policy, `fail` refuses the version, `warn` is only reported, `off` skips the check. A load or a warm-up that
+    fails, and a golden row without an answer, always refuse the version.
     """
 
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_SMOKE_TEST_S)] = 600
@@ -55,4 +55,4 @@ class SmokeTest(PodSettings):
     robustness: Policy = "fail"
     """Boundary inputs get an answer or an error, the server lives on, and a golden row is answered as before."""
     on_inconclusive: Literal["warn", "refuse"] = "warn"
-    """What follows where something could not be told. `refuse`: stage and release end as `inconclusive`."""
+    """What follows if a check is inconclusive. `refuse`: stage and release end as `inconclusive`."""

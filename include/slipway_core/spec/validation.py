@@ -26,7 +26,7 @@ _SCALED_BY_REQUEST = 0.05
 
 
 class OutputHealth(SpecPart):
-    """What is asked of every answer, whatever its kind: `fail` refuses the version, `warn` is told, `off` is not asked.
+    """Checks of every answer, whatever its kind: `fail` refuses the version, `warn` is only reported, `off` skips it.
 
     Text has no numbers: of texts only `constant` is asked.
     """
@@ -73,7 +73,7 @@ class OtherOutputs(SpecPart):
     ignore: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
     """Outputs that are not looked at. Page, approval and record name them."""
     agreement_min: Share | None = None
-    """Share of the rows with stable's class or text, below which it is told; left out: `agreement_min` above."""
+    """Share of the rows with stable's class or text, below which it is reported; default: `agreement_min` above."""
 
 
 class Validation(ChosenPart):
@@ -111,8 +111,8 @@ class Validation(ChosenPart):
     health: OutputHealth = OutputHealth()
     other_outputs: OtherOutputs = OtherOutputs()
     slice_accuracy_min: Share | None = None
-    """Share of the rows of each slice (`golden.slices`) that must be answered right; a slice that is surely below it
-    fails the version. Left out: it is told alone.
+    """Share of the rows of each slice (`golden.slices`) that must be answered right; a slice that is clearly below it
+    fails the version. If omitted, the figure is only reported.
     """
     slice_agreement_min: Share | None = None
     """The same of the rows that must be answered as by the stable version."""

@@ -74,9 +74,7 @@ def rename_bundle(configs: Mapping[str, Config], names: Mapping[str, str]) -> Co
     :raises ValueError: where one is missing, or two get the same name.
     """
     if names.keys() != configs.keys() or len(set(names.values())) != len(names):
-        raise ValueError(
-            f"{dict(names)} does not give each of {', '.join(sorted(configs))} a name of its own"
-        )
+        raise ValueError(f"{dict(names)} does not give each of {', '.join(sorted(configs))} a different name")
     return {names[name]: _renamed(config, names[name], names) for name, config in configs.items()}
 
 

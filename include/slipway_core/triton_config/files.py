@@ -38,10 +38,10 @@ def named_files(config: Mapping[str, Any]) -> dict[str, str]:
             found.setdefault(_PATH.validate_python(path), field)
         except ValidationError as error:
             raise ModelInvalidError(
-                f"config.pbtxt of {config.get('name') or 'the model'}: `{field}` names no file beside it",
+                f"config.pbtxt of {config.get('name') or 'the model'}: `{field}` names a file that isn't in its folder",
                 expected="a path below the model's folder, of plain names",
                 found=path,
-                remedy="Put the file beside config.pbtxt, and name it from there.",
+                remedy="Put the file in the folder of config.pbtxt, and give its path from there.",
             ) from error
     return found
 

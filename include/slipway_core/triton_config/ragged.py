@@ -19,7 +19,7 @@ def is_asked_row_by_row(config: Mapping[str, Any]) -> bool:
 
 
 def batch_tensors_arguments(config: Mapping[str, Any], max_batch_size: int) -> tuple[str, ...]:
-    """Return what a converter of ONNX files is told of the tensors of a batch; nothing for other models.
+    """Return what a converter of ONNX files must know of the tensors of a batch; nothing for other models.
 
     :param max_batch_size: as it is released, whatever `config` says.
     """

@@ -1,6 +1,6 @@
 """Paths in a model's parameters: where its server has the repository, and where the staging server has it.
 
-A backend that reads files by itself, such as TensorRT-LLM's, is told absolute paths by string parameters:
+A backend that reads files by itself, such as TensorRT-LLM's, reads absolute paths from string parameters:
 `SERVING_ROOT/MODEL/VERSION/…`. In production the repository lies there as files. On staging the models have other
 names, and the repository is an object store's; so the paths are rewritten to where that is mounted.
 """
@@ -81,7 +81,7 @@ def _moved(name: str, key: str, below: str, names: Mapping[str, str], repository
 def _nowhere(found: Mapping[str, Mapping[str, str]], connection: str) -> LoadRefusedError:
     named = [f"`{key}` of {name!r}" for name, keys in found.items() for key in keys]
     return LoadRefusedError(
-        "the version names its files by absolute paths, and it is unknown where the staging server has them",
+        "the version names its files by absolute paths, and their folder on the staging server is unknown",
         expected=f"the extra `{EXTRA}` of the connection {connection!r}: the folder in which the staging server "
         "sees its model repository as files",
         found=f"no such extra; paths in {', '.join(named)}",

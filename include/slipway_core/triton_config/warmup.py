@@ -123,13 +123,13 @@ def _golden_row(
             found=", ".join(sorted(golden)) or "none",
             remedy=f"Add the column, or write `inputs: {{{name}: zero}}`.",
         )
-    # A shape that does not fit is told by the gate that reads the whole golden set.
+    # The gate that reads the whole golden set reports a shape that doesn't fit.
     fitting = (one for one in _in_order(dims) if fits_axis(column.shape, dims, one))
     axis: RowAxis = next(fitting, 0) if said is None else said
     rows = rows_along(column.shape, axis)
     if rows is not None and sample.row >= rows:
         raise GoldenSetError(
-            f"`serving.warmup` {sample.name!r}: there is no row {sample.row} in the golden set",
+            f"`serving.warmup` {sample.name!r}: the golden set has no row {sample.row}",
             expected=f"a row from 0 to {rows - 1}",
             found=str(sample.row),
             remedy="Correct `row`.",

@@ -37,7 +37,7 @@ def tuning_report(
         "objective": objective.label(),
         "figure": objective.figure,
         "status": conclusion.status,
-        "told": conclusion.summary,
+        "summary": conclusion.summary,
         "best_trial": None if conclusion.best is None else conclusion.best.number,
         "best": None if conclusion.best is None else conclusion.best.setting.label(),
         "present": plan.present.label(),
@@ -106,7 +106,7 @@ def _row(trial: Trial, objective: Objective) -> dict[str, Any]:
     cost = cost_of(trial, objective) if trial.points else None
     return {
         **row,
-        "told": trial.setting.label(),
+        "label": trial.setting.label(),
         "cost": cost,
         "rounds": len(rounds_of(trial.points)),
         "misses": list(objective.misses(trial.points)) if trial.state == "complete" else [],

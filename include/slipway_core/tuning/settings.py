@@ -142,7 +142,7 @@ def require_tunable(configs: Mapping[str, Mapping[str, Any]], model: str) -> Map
         f"{model!r} is made of several models, and its tuning is that of each of them",
         expected="a model that calls no others",
         found=", ".join(sorted(configs)),
-        remedy="tune the members as models of their own, and write what was found into their config.pbtxt",
+        remedy="tune the members as separate models, and write the result into their config.pbtxt",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the emulator is told when it starts: the file `cluster.json`."""
+"""The emulator's settings at its start: the file `cluster.json`."""
 
 from __future__ import annotations
 

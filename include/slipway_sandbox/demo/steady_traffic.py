@@ -48,14 +48,14 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 while True:
                     time.sleep(EVERY_S)
-                    console.print(told(client.traffic().last))
+                    console.print(traffic_summary(client.traffic().last))
             except KeyboardInterrupt:
                 pass
-        console.print(f"In all: {told(client.traffic().last)}")
+        console.print(f"In all: {traffic_summary(client.traffic().last)}")
     return 0
 
 
-def told(seen: Snapshot) -> str:
+def traffic_summary(seen: Snapshot) -> str:
     """Return the counts so far in one line."""
     if not seen.requests:
         return "no answer yet: the model has no version, or none that is ready"

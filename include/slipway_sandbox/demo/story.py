@@ -95,7 +95,7 @@ class Story:
         key = f"incoming/{MODEL}/{chapter.version}/ready.json"
         ready = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         run_id = run_id_for(MODEL, chapter.version, ready)
-        self._narrator.now(f"ready.json has landed; waiting for run {run_id}")
+        self._narrator.now(f"ready.json is uploaded; waiting for run {run_id}")
         return self._poll(lambda: self._airflow.run(RELEASE_DAG, run_id), chapter.limit_s)
 
     def _wait_for_end(self, chapter: Chapter, run: DagRun) -> DagRun:

@@ -162,7 +162,7 @@ def _traffic_lines(counts: Mapping[str, Any], traffic: Traffic) -> list[str]:
     return [
         f"Clients sent {counts['requests']} requests ({protocols}); {counts['failed']} failed, "
         f"{counts['failed_on_stable']} of them on the stable version.",
-        f"Good answers by {answers}." if answers else "There was no good answer.",
+        f"Good answers by {answers}." if answers else "No good answer.",
     ]
 
 

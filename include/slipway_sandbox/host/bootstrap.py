@@ -169,7 +169,7 @@ def install_project() -> None:
 def make_from(interpreter: preflight.Interpreter | None) -> None:
     """Make the whole environment; raises BootstrapError."""
     if interpreter is None:
-        raise BootstrapError("There is no Python to make an environment from; see the preflight above.")
+        raise BootstrapError("No Python found to create an environment with; see the preflight above.")
     if is_usable(interpreter):
         print("Environment .venv brought up to date")
     else:

@@ -111,7 +111,7 @@ def image_source(name: str, sources: Path = IMAGE_SOURCES) -> ImageSource:
     known = known_images(sources)
     if name not in known:
         raise ImageError(
-            f"There is no image {name!r}. Expected one of {', '.join(known) or '(none)'}; found no "
+            f"The image {name!r} does not exist. Expected one of {', '.join(known) or '(none)'}; found no "
             f"requirements.txt under {sources / name}. Correct the name, or add the folder."
         )
     finisher = sources / "perf-analyzer" / "place_perf_analyzer.py"
@@ -220,11 +220,11 @@ def find_uv() -> str:
 
     :raises ImageError: there is none.
     """
-    beside = Path(sysconfig.get_path("scripts")) / "uv"
-    found = str(beside) if beside.exists() else shutil.which("uv")
+    next_to_python = Path(sysconfig.get_path("scripts")) / "uv"
+    found = str(next_to_python) if next_to_python.exists() else shutil.which("uv")
     if found is None:
         raise ImageError(
-            "Images are built with uv. Expected it beside Python or on PATH; found none. Run `make setup`."
+            "Images are built with uv. Expected it in Python's folder or on PATH; found neither. Run `make setup`."
         )
     return found
 
@@ -257,7 +257,7 @@ def _run(name: str, command: list[str]) -> None:
     except subprocess.TimeoutExpired as error:
         raise ImageError(
             f"The image {name!r} could not be built within {INSTALL_TIMEOUT_S:.0f} s. "
-            "Check the network, then run the set-up again: what was downloaded is kept."
+            "Check the network, then run the setup again: downloads are kept."
         ) from error
 
 

@@ -214,7 +214,7 @@ def _check_disk(machine: Machine) -> Problem:
     problem = None
     if machine.free_disk_gb < FREE_DISK_MINIMUM_GB:
         problem = (
-            f"Only {found} where the project lies: set-up needs {FREE_DISK_MINIMUM_GB:.0f} GB; free some "
+            f"Only {found} on the project's disk: setup needs {FREE_DISK_MINIMUM_GB:.0f} GB; free some "
             "space or move the project."
         )
     return Problem("disk", found, problem)

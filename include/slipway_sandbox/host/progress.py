@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 POLL_INTERVAL_S = 0.3
-TOLD_EVERY_S = 15.0
+REPORT_EVERY_S = 15.0
 """Where no terminal shows it all the time, how often is said what is waited for."""
 
 
@@ -93,7 +93,7 @@ class Steps:
         :raises WaitFailedError: with that reason, or with the names of what did not become ready.
         """
         started, waiting = self._clock(), dict(checks)
-        stall, told = Stall(stall_limit_s, self._clock), started
+        stall, reported_s = Stall(stall_limit_s, self._clock), started
         with self.console.status("") as status:
             while True:
                 for name in [name for name, check in waiting.items() if check()]:
@@ -106,8 +106,8 @@ class Steps:
                 waited, names = self._clock() - started, ", ".join(waiting)
                 line = f"Waiting for {names} [dim]{waited:.0f} s; nothing has moved for {still:.0f} s[/]"
                 status.update(line)
-                if not self.console.is_terminal and self._clock() - told >= TOLD_EVERY_S:
-                    told = self._clock()
+                if not self.console.is_terminal and self._clock() - reported_s >= REPORT_EVERY_S:
+                    reported_s = self._clock()
                     self.console.print(line)
                 if reason is None and (still > stall_limit_s or waited > limit_s):
                     reason = f"Not ready after {waited:.0f} s: {names}. {_why(still, stall_limit_s, limit_s)}"

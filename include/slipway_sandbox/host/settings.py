@@ -217,7 +217,7 @@ class SandboxSettings:
             return SandboxSettings(**document)
         except FileNotFoundError:
             raise SettingsError(
-                f"There is no sandbox at {root}. Expected {path}; start one with `make up`."
+                f"No sandbox found at {root}. Expected {path}; start one with `make up`."
             ) from None
         except (KeyError, TypeError, ValueError) as error:
             raise SettingsError(
@@ -264,7 +264,7 @@ def choose_ports(environment: Mapping[str, str], last: Ports | None = None) -> P
         if twin:
             raise SettingsError(
                 f"Port {port} is given twice, by {PORT_VARIABLES[twin]} and {PORT_VARIABLES[name]}. "
-                f"Give each its own, or unset one and a free port is taken."
+                f"Give each its own, or unset one to get a free port."
             )
         if not port_is_free(port):
             raise SettingsError(

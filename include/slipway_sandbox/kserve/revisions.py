@@ -212,7 +212,7 @@ def download_repository(storage_uri: str, destination: Path, environment: Mappin
     except (BotoCoreError, ClientError, OSError) as error:
         raise StoreUnavailableError(f"Cannot download {storage_uri}", found=str(error)) from error
     if not files:
-        raise InputMissingError(f"Nothing lies at {storage_uri}", expected="a Triton model repository")
+        raise InputMissingError(f"Nothing found at {storage_uri}", expected="a Triton model repository")
     shutil.rmtree(destination, ignore_errors=True)
     partial.rename(destination)
     return len(files)

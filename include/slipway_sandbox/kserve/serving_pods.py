@@ -40,7 +40,7 @@ class PodName:
 
 
 class ServingPods:
-    """The pods of all services; `on_end` is told, by uid, that one was asked to end within so many seconds."""
+    """The pods of all services; `on_end` receives the uid of each that must end, and within how many seconds."""
 
     def __init__(self, store: Store, on_end: Callable[[str, int], None]) -> None:
         self._store = store

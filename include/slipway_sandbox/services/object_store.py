@@ -99,7 +99,7 @@ def make_conditional_writes_atomic() -> None:
     """Let moto take one write at a time, and look at a copy's If-None-Match, which S3 does and moto does not.
 
     It looks at If-None-Match and If-Match and then writes, each request in a thread of its own, so that two writers
-    can both be told that theirs was first; S3 never says so.
+    can both get the answer that theirs was first, which S3 never gives.
     """
     from moto.s3.exceptions import PreconditionFailed
     from moto.s3.responses import S3Response

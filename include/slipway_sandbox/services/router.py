@@ -221,7 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m slipway_sandbox.services.router", description="Run the weighted router."
     )
     parser.add_argument(
-        "--directory", type=Path, required=True, help="where clusters.json and routes.json lie"
+        "--directory", type=Path, required=True, help="the folder of clusters.json and routes.json"
     )
     parser.add_argument("--ingress-port", type=int, required=True)
     parser.add_argument("--admin-port", type=int, required=True)

@@ -13,7 +13,7 @@ from slipway.cli.unrecorded import require_landed
 from slipway.workflows import MODEL_RELEASE, MODEL_ROLLBACK
 from slipway_airflow_api.errors import ConflictError, NotThereError, ServerFailedError
 from slipway_core.acts.act import Act
-from slipway_core.acts.requests import Asked, Question, request_of, require_filled_in
+from slipway_core.acts.requests import ActInput, Question, request_of, require_filled_in
 from slipway_core.errors import SlipwayError, TransientError, UserError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class DeskAirflow:
         return next((status for kind, status in _STATUS if isinstance(error, kind)), 0)
 
 
-def require_available(invocation: Invocation, act: Act, asked: Asked) -> None:
+def require_available(invocation: Invocation, act: Act, asked: ActInput) -> None:
     """Ask the read model whether an act makes sense now; rights are Airflow's, and the workflow asks again.
 
     :raises CommandError: it makes none; the error has the reason and the next command.
@@ -84,7 +84,7 @@ def require_available(invocation: Invocation, act: Act, asked: Asked) -> None:
         raise CommandError(f"{act.title}: {answer.reason}", remedy=remedy)
 
 
-def carry_out(invocation: Invocation, act: Act, asked: Asked) -> Done:
+def carry_out(invocation: Invocation, act: Act, asked: ActInput) -> Done:
     """Ask Airflow for what an act needs.
 
     :raises SlipwayError: something is filled in wrongly, it makes no sense now, the person may not, or the server does
@@ -121,7 +121,7 @@ def carry_out(invocation: Invocation, act: Act, asked: Asked) -> Done:
     return done
 
 
-def _require_typed(act: Act, asked: Asked) -> None:
+def _require_typed(act: Act, asked: ActInput) -> None:
     """Look at what a person has typed, before a server is asked anything.
 
     :raises CommandError: it is wrong.

@@ -98,7 +98,7 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
     if line.drained:
         yield plain(line.drained)
     if line.rejection is not None:
-        yield plain(f"It was {line.rejection.told}, and is blocked until `slipway unreject`.")
+        yield plain(f"It was {line.rejection.sentence}, and is blocked until `slipway unreject`.")
     if line.files_gone:
         yield "Its files were deleted; the number cannot be used again."
 
@@ -141,11 +141,11 @@ def _verdict(live: LiveDocument | None, view: ReleaseView) -> Iterator[str]:
         line for line in view.log if line.kind == "window_judged" and line.release_id == view.line.release_id
     ]
     if said:
-        yield plain(said[-1].told)
+        yield plain(said[-1].sentence)
 
 
 def _log(view: ReleaseView) -> RenderableType:
-    rows = [[moment(line.at), line.told] for line in view.log]
+    rows = [[moment(line.at), line.sentence] for line in view.log]
     if view.log_is_cut:
         rows.insert(0, ["…", "older lines are not shown"])
     return table_of(("AT", "reason"), rows)

@@ -72,7 +72,7 @@ def _head(document: ModelDocument, now: datetime, shown: VersionDocuments | None
                 for one in document.freezes
                 if one.until > now
             ),
-            "Findings": "; ".join(f"{one.name}: {one.told}" for one in document.findings),
+            "Findings": "; ".join(f"{one.name}: {one.summary}" for one in document.findings),
         }
     )
 

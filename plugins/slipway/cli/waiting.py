@@ -125,7 +125,7 @@ def wait_for_release(
         waits = runs_waiting(invocation.server, document, version)
         progress.say(
             plain(in_flight(document.open_release))
-            or "; ".join(f"{one.subject}: {one.told}" for one in waits)
+            or "; ".join(f"{one.subject}: {one.status}" for one in waits)
         )
         if waits and run is None and document.open_release is None:
             continue  # it was started, and no record knows it yet

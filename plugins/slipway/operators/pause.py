@@ -101,7 +101,7 @@ class PauseCanaryOperator(BaseOperator):
                 reason = f"{who}: {params['reason']}" if who else str(params["reason"])
                 noted = lease.pause(reason[:TEXT_LIMIT])
                 try:
-                    summary = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
+                    summary = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).summary
                 finally:
                     self._keep("paused", spec, context)
         self.log.info(summary)
@@ -176,7 +176,7 @@ def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutc
             raise CanaryEndedError(
                 f"the canary of {noted.release_id} is not paused",
                 expected="a canary that stays at its weight",
-                found=outcome.told,
+                found=outcome.summary,
                 remedy="look at the release's record; `model_rollback` brings users back from a promoted version",
             )
     raise TimedOutError(

@@ -196,7 +196,7 @@ def place_version(
 
     :raises ModelInvalidError: what is measured or released keeps a state between requests.
     :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or it names
-        its files by absolute paths, and it is unknown where the staging server has them.
+        its files by absolute paths, and their folder on the staging server is unknown.
     """
     registry = ModelRegistry(store)
     require_loadable(manifest.engines, spec.serving.hardware, where="the staging server")

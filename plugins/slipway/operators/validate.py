@@ -192,7 +192,7 @@ class ValidateModelOperator(ReleasePodOperator):
             self._keep(release_run, report)
             raise
         for change in changes:
-            self.log.info("clients of %s can continue: %s", name, change.told)
+            self.log.info("clients of %s can continue: %s", name, change.summary)
         return changes
 
     def _keep(self, release_run: ReleaseRun, report: dict[str, Any]) -> None:
@@ -235,12 +235,14 @@ class ValidateModelOperator(ReleasePodOperator):
             questions.probe(staging.candidate),
         )
         for one in health:
-            self.log.info("output health, %s: %s (%s)", one.name, one.told, one.status)
+            self.log.info("output health, %s: %s (%s)", one.name, one.summary, one.status)
         outputs = compare_outputs(
             golden, found.whole, None if stable is None else stable.whole, validation, staging.not_compared
         )
         for output in outputs:
-            self.log.info("output %s, %s: %s (%s)", output.name, output.measure, output.told, output.status)
+            self.log.info(
+                "output %s, %s: %s (%s)", output.name, output.measure, output.summary, output.status
+            )
         return found, stable, _Looked(health, outputs)
 
     def _conclude(
@@ -259,7 +261,7 @@ class ValidateModelOperator(ReleasePodOperator):
         :param changes: of the signature, with which clients can go on.
         """
         report = self._report(release_run, numbers, looked, latencies, manifest, golden)
-        report["signature_changes"] = [change.told for change in changes]
+        report["signature_changes"] = [change.summary for change in changes]
         report["breaking"] = release_run.spec.breaking
         self._keep(release_run, report)
         if report["not_looked_at"]:
@@ -298,7 +300,7 @@ class ValidateModelOperator(ReleasePodOperator):
             signature=manifest.signature,
             health=looked.health,
             other_outputs=looked.outputs,
-            rows_taken=golden.axes.told(),
+            rows_taken=golden.axes.describe(),
             suites=ran.suites,
             data_docs=ran.data_docs,
             slices=slices,

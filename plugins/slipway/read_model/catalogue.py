@@ -198,7 +198,7 @@ class Catalogue:
                         document,
                         line,
                         open_now=before.open_release,
-                        beside=context_of(document),
+                        context=context_of(document),
                         written_at=document.written_at,
                     )
             self._held[model] = _Held(etag, document)
@@ -264,7 +264,7 @@ class Catalogue:
                 held.document,
                 line,
                 open_now=stands,
-                beside=context_of(held.document),
+                context=context_of(held.document),
                 written_at=self._clock(),
             )
 

@@ -76,7 +76,7 @@ def _findings(store: ModelStoreHook, model: str) -> tuple[FindingLine, ...]:
             name=cut(one.name),
             check=cut(one.check),
             version=one.version,
-            told=cut(one.told),
+            summary=cut(one.summary),
             opened_at=one.opened_at,
         )
         for one in map_concurrently(read, entries, _READERS)

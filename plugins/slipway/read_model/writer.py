@@ -126,12 +126,12 @@ class ViewWriter:
             return self._made_again(model, now)
         beside = read_context(self._store, model, now)
         document = model_document(
-            model, before.versions, open_now=(before.open_release,), beside=beside, written_at=now
+            model, before.versions, open_now=(before.open_release,), context=beside, written_at=now
         )
         for version in sorted(versions):
             line, stands = read_line(self._store, model, version)
             if line is not None:
-                document = updated(document, line, open_now=stands, beside=beside, written_at=now)
+                document = updated(document, line, open_now=stands, context=beside, written_at=now)
         return document
 
     def _made_again(self, model: str, now: datetime) -> ModelDocument | None:
@@ -142,7 +142,7 @@ class ViewWriter:
             return None
         beside = read_context(self._store, model, now)
         return model_document(
-            model, lines, open_now=[stands for _, stands in read], beside=beside, written_at=now
+            model, lines, open_now=[stands for _, stands in read], context=beside, written_at=now
         )
 
     def _write(self, model: str, document: ModelDocument, etag: str | None) -> bool:

@@ -41,5 +41,5 @@ def load_golden_set(
         slices=spec.golden.slices,
         row_by_row=is_asked_row_by_row(config),
     )
-    log.info("%s golden rows of %s: %s", golden.rows, spec.model, golden.axes.told())
+    log.info("%s golden rows of %s: %s", golden.rows, spec.model, golden.axes.describe())
     return golden

@@ -283,5 +283,5 @@ def _too_large(key: str, size_bytes: int) -> RecordError:
         f"{key} is too large to be an event",
         expected=f"at most {EVENT_LIMIT_BYTES} bytes",
         found=f"{size_bytes} bytes",
-        remedy="look at the object; nobody but Slipway should write under records/",
+        remedy="check the object; only Slipway should write under records/",
     )

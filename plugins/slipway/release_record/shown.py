@@ -64,7 +64,7 @@ def shown_by_name(store: ModelStoreHook, address: object) -> tuple[Shown, ...]:
     """Return the page that a person names as the one looked at; nothing where none is named.
 
     :param address: `s3://BUCKET/KEY`, or a key of the bucket.
-    :raises UserError: it lies in another bucket.
+    :raises UserError: it is in another bucket.
     :raises InputMissingError: nothing lies there.
     """
     if not address:

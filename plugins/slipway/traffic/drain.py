@@ -31,7 +31,7 @@ from slipway_core.rollout.pods.drain import (
     OpenRequests,
     ServingPod,
     Watch,
-    told,
+    drain_summary,
 )
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class CandidateDrain:
         self._is_over.wait(max(limit_s - time.monotonic(), 0.0))
         found = self._found or Drained("unseen", time.monotonic() - self._weight_0_s)
         self._conclude(found)
-        log.log(logging.INFO if found.is_nobody else logging.WARNING, "%s", told(found))
+        log.log(logging.INFO if found.is_nobody else logging.WARNING, "%s", drain_summary(found))
         return found
 
     def _in_thread(self, run: Callable[[], None], name: str) -> None:

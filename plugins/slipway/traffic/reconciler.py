@@ -72,7 +72,7 @@ def _read(hook: KServeHook, service: Mapping[str, Any], *, behind: bool) -> Evid
     """Read what the dialect asks for; the first thing that it can do without and cannot be read is the last."""
     dialect, uid = dialect_of(service), text(mapping(service.get("metadata")).get("uid"))
     found: dict[Resource, Sequence[Mapping[str, Any]]] = {}
-    for reading in (*dialect.beside(service), *(dialect.behind(service) if behind else ())):
+    for reading in (*dialect.readings(service), *(dialect.extra_readings(service) if behind else ())):
         try:
             found[reading.resource] = hook.read(reading, uid)
         except ClusterUnavailableError as error:

@@ -17,7 +17,7 @@ from slipway_core.record.kinds import RollbackPhase, RolledBack, StageFinished, 
 from slipway_core.record.state import ReleaseState
 from slipway_core.rollout.next_action import Done, RollBack, Withdraw
 from slipway_core.rollout.observation import Observed
-from slipway_core.rollout.pods.drain import Drained, told
+from slipway_core.rollout.pods.drain import Drained, drain_summary
 from slipway_core.rollout.reconciler import Reconciliation
 
 log = logging.getLogger(__name__)
@@ -132,5 +132,5 @@ def _note_drained(notes: RollbackNotes, way: WayBack) -> Drained | None:
     """Wait until nobody is on the candidate, or nobody can tell, and note which."""
     drained = way.drained()
     if drained is not None:
-        notes.add(RollbackPhase(phase="drain", detail=told(drained)))
+        notes.add(RollbackPhase(phase="drain", detail=drain_summary(drained)))
     return drained

@@ -36,7 +36,7 @@ def models(sources: Read) -> dict[str, Any]:
 
 @router.get("/models/{model}")
 def model(sources: Read, model: str, most_age_s: MostAge = None) -> dict[str, Any]:
-    """Return the document of a model, with its runs that wait and what has landed and cannot be released.
+    """Return the document of a model, with its runs that wait and what is uploaded but cannot be released.
 
     With `most_age_s` an older document is none: 503.
     """
@@ -83,7 +83,7 @@ def _read(known: Known[Any]) -> dict[str, Any]:
 
 
 def _beside(sources: Sources, model: str) -> dict[str, Any]:
-    """Return what no record knows: runs that wait, and what has landed and cannot be released."""
+    """Return what no record knows: runs that wait, and what is uploaded but cannot be released."""
     waiting = known_waiting()
     runs = () if waiting is None else waiting.value
     try:

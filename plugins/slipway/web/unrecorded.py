@@ -1,4 +1,4 @@
-"""What no record knows, for pages: runs that wait, and what has landed and cannot be released."""
+"""What no record knows, for pages: runs that wait, and what is uploaded but cannot be released."""
 
 from __future__ import annotations
 

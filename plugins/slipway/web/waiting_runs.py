@@ -83,7 +83,7 @@ def _shown(run: object, admit_state: str, *, is_paused: bool) -> WaitingRun | No
         is_rollback=run.dag_id == MODEL_ROLLBACK,
         since=run.queued_at or run.run_after,
         triggered_by=cut(person_of_run(run.triggering_user_name, run.run_type) or ""),
-        told=waits_for(str(run.state), admit_state, str(run.note or ""), is_paused=is_paused),
+        status=waits_for(str(run.state), admit_state, str(run.note or ""), is_paused=is_paused),
     )
 
 

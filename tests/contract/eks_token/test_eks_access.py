@@ -128,7 +128,7 @@ def test_without_an_identity_no_request_is_sent(
     command = [sys.executable, "-m", "slipway_eks_token", "--cluster-name", CLUSTER, "--region", REGION]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "there are no AWS credentials: give the pod a role" in done.stderr
+    assert "no AWS credentials: give the pod a role" in done.stderr
     assert done.stdout == ""
 
 

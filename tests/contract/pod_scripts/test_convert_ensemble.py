@@ -72,8 +72,8 @@ def test_ensemble_gets_the_released_models_name(ensemble_pod: Pod, prefix: str) 
 def test_program_that_is_told_whom_to_call_makes_a_member(ensemble_pod: Pod, prefix: str) -> None:
     """A model that is called by a name in a parameter belongs to the unit though no step names it."""
     helper = {f"helper/{path}": content for path, content in parts("scale").items()}
-    told = '[ { key: "helper_model_name" value: { string_value: "helper" } }, {'
-    files = changed(("scale/config.pbtxt", "parameters [ {", f"parameters {told}"))
+    change = '[ { key: "helper_model_name" value: { string_value: "helper" } }, {'
+    files = changed(("scale/config.pbtxt", "parameters [ {", f"parameters {change}"))
     done = convert(ensemble_pod, prefix, {**files, **helper})
     assert done.exit_code == 0, done.stderr
 

@@ -85,7 +85,7 @@ def resting(**changed: Any) -> ModelDocument:
         refused_by="validate",
         reason="accuracy 0.81 is below 0.9",
         rejection=RejectionLine(
-            told="rejected by its release, at validate", at=ago(minutes=1), stage="validate"
+            sentence="rejected by its release, at validate", at=ago(minutes=1), stage="validate"
         ),
         started_at=ago(minutes=2),
         finished_at=ago(minutes=1),
@@ -150,7 +150,7 @@ def view(of: VersionLine | None = None, **changed: Any) -> ReleaseView:
                 at=ago(minutes=2),
                 seq=1,
                 kind="release_started",
-                told="admin started it",
+                sentence="admin started it",
                 release_id="digits-3",
             ),
         ),

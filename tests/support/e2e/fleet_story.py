@@ -65,7 +65,7 @@ class FleetStory:
     third: FleetRun
     stopped: FleetRun
     answers: list[Answer]
-    told: NotifiedFindings
+    notified: NotifiedFindings
     led_back: FleetRun
 
 

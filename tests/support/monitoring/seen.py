@@ -77,8 +77,10 @@ def digits() -> ModelDocument:
             FreezeLine(by="ada", at=ago(days=9), until=ago(days=8), reason="over"),
         ),
         findings=(
-            FindingLine(name="1-inputs", check="inputs", version=1, told="drift", opened_at=ago(days=3)),
-            FindingLine(name="1-later", check="a check of later", version=1, told="x", opened_at=ago(days=1)),
+            FindingLine(name="1-inputs", check="inputs", version=1, summary="drift", opened_at=ago(days=3)),
+            FindingLine(
+                name="1-later", check="a check of later", version=1, summary="x", opened_at=ago(days=1)
+            ),
         ),
     )
 

@@ -79,7 +79,7 @@ class ToyDialect(Dialect[ToyObserved]):
     watched: ClassVar[tuple[Resource, ...]] = (SPLITS,)
     config_map: ClassVar[tuple[str, str]] = ("toy", "config")
 
-    def beside(self, isvc: Object) -> tuple[Reading, ...]:
+    def readings(self, isvc: Object) -> tuple[Reading, ...]:
         """Return the Split."""
         return (Reading(SPLITS, (text(mapping(isvc.get("metadata")).get("name")),), is_needed=True),)
 

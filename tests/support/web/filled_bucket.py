@@ -162,7 +162,7 @@ def _beside(store: ModelStoreHook, now: datetime) -> None:
         check="inputs",
         is_unchecked=False,
         status="open",
-        told="the inputs have drifted: PSI 0.31 of `length`, above 0.2",
+        summary="the inputs have drifted: PSI 0.31 of `length`, above 0.2",
         first_seen_at=now - timedelta(days=2),
         last_seen_at=now - timedelta(hours=3),
         last_run="scheduled",

@@ -59,7 +59,7 @@ class Quantiles:
         return cls(round(average, 4), *(round(nearest_rank(ordered, percent), 4) for percent in _PERCENTS))
 
     @classmethod
-    def told_by_tool(cls, metric: Mapping[str, Any] | None) -> Quantiles | None:
+    def from_report(cls, metric: Mapping[str, Any] | None) -> Quantiles | None:
         """Return those that a tool reports in milliseconds as `avg`, `p10`, …; None where one is not a number."""
         values = [(metric or {}).get(name, math.nan) for name in _NAMES]
         if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
@@ -81,5 +81,5 @@ class RoundFigures:
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as they stand in `result.json`; the latency's own beside the others."""
-        told = asdict(self)
-        return {**told, **told.pop("latency")}
+        figures = asdict(self)
+        return {**figures, **figures.pop("latency")}

@@ -26,14 +26,14 @@ def figures_of_report(report: Mapping[str, Any], asked: int, *, streaming: bool)
     :param streaming: whether the answers came token by token; without there is no time to first token.
     """
     answered = round(report.get("request_count", {}).get("avg", 0))
-    latency = Quantiles.told_by_tool(report.get("request_latency")) if answered else None
+    latency = Quantiles.from_report(report.get("request_latency")) if answered else None
     return RoundFigures(
         requests=max(asked, answered),
         errors=max(0, asked - answered),
         throughput_rps=single_value(report, "request_throughput") or 0.0,
         latency=latency or Quantiles.of([]),
-        ttft_ms=Quantiles.told_by_tool(report.get("time_to_first_token")) if streaming else None,
-        itl_ms=Quantiles.told_by_tool(report.get("inter_token_latency")) if streaming else None,
+        ttft_ms=Quantiles.from_report(report.get("time_to_first_token")) if streaming else None,
+        itl_ms=Quantiles.from_report(report.get("inter_token_latency")) if streaming else None,
         output_tokens_per_s=single_value(report, "output_token_throughput"),
     )
 

@@ -67,7 +67,7 @@ def load_parser(about: str | None) -> argparse.ArgumentParser:
     text = "unmeasured requests before them (%(default)s)"
     add("--warmup-requests", type=whole, default=20, metavar="N", help=text)
     add("--rounds", type=whole, default=2, metavar="N", help="how often each model is measured (%(default)s)")
-    text = "what the first round is called: a later pod goes on counting (%(default)s)"
+    text = "number of the first round, so that a later pod can continue the count (%(default)s)"
     add("--first-round", type=whole, default=1, metavar="N", help=text)
     text = "limit for all rounds together (%(default)s)"
     add("--timeout-s", type=positive, default=300.0, metavar="S", help=text)

@@ -79,7 +79,7 @@ def lay_out(options: argparse.Namespace, folder: Path) -> None:
             "The checkpoint has no tokenizer",
             expected="tokenizer.json or tokenizer.model, and tokenizer_config.json",
             found=", ".join(sorted(path.name for path in taken)) or "none of them",
-            remedy="put the tokenizer's files beside the weights",
+            remedy="put the tokenizer's files in the folder of the weights",
         )
     for path in sorted(taken):
         shutil.copyfile(path, tokenizer / path.name)
@@ -94,7 +94,7 @@ def copy_tree(source: Path, target: Path) -> None:
     if not files:
         raise PodError(
             "ModelInvalidError",
-            f"There is nothing in {source}",
+            f"{source} is empty",
             expected="the files of one version",
             found="no file",
             remedy="check the image, and the pod's log of the step that should have written it",

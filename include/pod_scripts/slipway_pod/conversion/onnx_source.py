@@ -30,8 +30,8 @@ def fetch_onnx(run: ConversionRun, name: str) -> Path:
         run.tool("gather", lambda: _gather(folder / name, path, run.options.source))
         say("fetch", f"weights of {len(located)} files are part of the model now")
     changed: list[str] = run.tool("locale", lambda: _use_portable_locale(path, run.options.source))
-    for told in changed:
-        say("locale", told)
+    for change in changed:
+        say("locale", change)
     return path
 
 
@@ -57,7 +57,7 @@ def data_locations(path: Path, name: str) -> tuple[str, ...]:
         raise PodError(
             "ModelInvalidError",
             f"{name} keeps weights in files that cannot be taken",
-            expected=f"at most {MAX_DATA_FILES} files beside the model, by plain names below its folder",
+            expected=f"at most {MAX_DATA_FILES} files in the model's folder, by plain names",
             found=f"{len(found)} files" if not strange else ", ".join(repr(one[:100]) for one in strange[:5]),
             remedy="save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data')",
         )
@@ -66,10 +66,10 @@ def data_locations(path: Path, name: str) -> tuple[str, ...]:
 
 def fetch_data(run: ConversionRun, folder: Path, located: tuple[str, ...]) -> None:
     """Download the files beside the source to `folder`, all together within the limit."""
-    beside = run.options.source.rsplit("/", 1)[0]
+    folder_uri = run.options.source.rsplit("/", 1)[0]
     total = 0
     for location in located:
-        run.store.download(f"{beside}/{location}", folder / location)
+        run.store.download(f"{folder_uri}/{location}", folder / location)
         total += (folder / location).stat().st_size
         if total > WEIGHTS_LIMIT_BYTES:
             raise PodError(
@@ -109,7 +109,7 @@ def _use_portable_locale(path: Path, name: str) -> list[str]:
         model = onnx.load(path)
     except Exception:  # what is no model is said by the check, which comes next
         return []
-    told = use_portable_locale(model, name)
-    if told:
+    changes = use_portable_locale(model, name)
+    if changes:
         save(model, path)
-    return told
+    return changes

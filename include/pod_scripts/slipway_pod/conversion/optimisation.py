@@ -1,4 +1,4 @@
-"""What ONNX Runtime's own optimisations do to a model's answers, told apart from what its conversion does.
+"""What ONNX Runtime's own optimisations do to a model's answers, as opposed to what its conversion does.
 
 A server runs a model with every optimisation on, and one that is quantised answers otherwise then than without. So
 parity holds two models of ONNX Runtime against each other at the same level, and this difference is measured by itself.
@@ -15,7 +15,7 @@ from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import rule_for
 from slipway_pod.program.progress import say
 
-_TOLD = ("output", "rows", "max_abs_diff", "max_rel_diff", "mismatched_rows", "top_1_agreement")
+_SHOWN_KEYS = ("output", "rows", "max_abs_diff", "max_rel_diff", "mismatched_rows", "top_1_agreement")
 
 
 def optimisation_effect(
@@ -27,7 +27,7 @@ def optimisation_effect(
     :param off: its answers without any, by output; `on`: with all of them.
     """
     compared = [compare_output(name, off[name], on[name], rule_for(name, run.options)) for name in off]
-    outputs = [{key: entry[key] for key in _TOLD if key in entry} for entry in compared]
+    outputs = [{key: entry[key] for key in _SHOWN_KEYS if key in entry} for entry in compared]
     found = {"of": model, "outputs": outputs}
     say("optimisation", effect_in_words(found) or f"ONNX Runtime's do not change the answers of {model}")
     return found

@@ -24,7 +24,7 @@ def precision_arguments(parser: argparse.ArgumentParser) -> None:
     methods = ["minmax", "entropy", "percentile"]
     add("--calibration-method", choices=methods, default="minmax", help="static int8 (%(default)s)")
     add("--per-channel", action="store_true", help="int8: a scale for each channel of a weight")
-    text = "a node to leave as it is; may be repeated"
+    text = "a node to leave unchanged; can be repeated"
     add("--keep-fp32", action="append", default=[], metavar="NODE", help=text)
 
 

@@ -53,7 +53,7 @@ def require_plain_and_small(sizes: Mapping[str, int], limit_bytes: int, where: s
     """Raise PodError unless the names (with sizes in bytes) are plain and all together are within the limit."""
     if not sizes:
         remedy = "upload the model's files, or correct `source` in the release file"
-        raise PodError("InputMissingError", f"There is nothing in {where}", remedy=remedy)
+        raise PodError("InputMissingError", f"{where} is empty", remedy=remedy)
     strange = [name for name in sizes if not is_plain_path(name)]
     if strange:
         raise PodError(
@@ -118,5 +118,5 @@ def _opened(archive: Path) -> Iterator[list[Entry]]:
 def _regular_file(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = tar.extractfile(member)
     if content is None:
-        raise ValueError(f"{member.name} is no regular file")
+        raise ValueError(f"{member.name} is not a regular file")
     return content

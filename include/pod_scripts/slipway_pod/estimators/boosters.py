@@ -42,7 +42,7 @@ def require_plain_labels(estimator: Any) -> None:
         return
     raise PodError(
         "ModelInvalidError",
-        "The classifier has labels of its own, which its Booster does not know",
+        "The classifier maps its classes to labels that its Booster does not know",
         expected=f"the labels 0 to {len(labels) - 1}",
         found=", ".join(str(label) for label in labels[:10]),
         remedy="train it with sklearn.preprocessing.LabelEncoder's labels, or serve it with target: python",

@@ -27,7 +27,7 @@ def load_skops(path: Path, options: argparse.Namespace) -> Any:
         raise PodError(
             "UserError",
             f"{options.source} holds types that are not marked as trusted: building them could run code in this pod",
-            expected="types that skops trusts by itself, or that trusted_types names",
+            expected="types that skops trusts by default, or that trusted_types names",
             found=", ".join(refused),
             remedy="look at each: if you know it and want it, name it under conversion.trusted_types",
         )
@@ -46,7 +46,7 @@ def describe_sklearn(model: Any) -> tuple[str, int]:
         return ("classification" if is_classifier(model) else "regression"), features
     raise PodError(
         "ModelInvalidError",
-        "The source is no fitted scikit-learn model of one table of numbers",
+        "The source is not a fitted scikit-learn model of one table of numbers",
         expected="a fitted classifier or regressor, or a pipeline that ends in one",
         found=type(model).__name__,
         remedy="save the fitted estimator itself; other kinds can be served with target: python",

@@ -56,8 +56,8 @@ def compare(
     found = []
     for name in names:
         if name not in stable or name not in candidate:
-            told = ("there", "missing") if name in stable else ("missing", "there")
-            found.append(Difference(name, "output", *told, severity=(math.inf, math.inf)))
+            sides = ("there", "missing") if name in stable else ("missing", "there")
+            found.append(Difference(name, "output", *sides, severity=(math.inf, math.inf)))
             continue
         difference = compare_tensors(name, stable[name], candidate[name], abs_tolerance, rel_tolerance)
         if difference is not None:
@@ -73,9 +73,9 @@ def compare(
 def compare_tensors(
     name: str, stable: Tensor, candidate: Tensor, abs_tolerance: float, rel_tolerance: float
 ) -> Difference | None:
-    """Return the difference of two outputs of one name, told by the element that is furthest beyond the tolerance.
+    """Return the difference of two outputs of one name: the element that is furthest beyond the tolerance.
 
-    NaN agrees with NaN, an infinity with itself; text must be equal, and is not told, for it may be a user's.
+    NaN agrees with NaN, an infinity with itself; text must be equal. Text is never shown, since it may be a user's.
     """
     import numpy as np
 
@@ -89,7 +89,7 @@ def compare_tensors(
         if not len(unlike):
             return None
         index = tuple(int(place) for place in unlike[0])
-        return Difference(name, "text", "not told", "not told", worst, index, len(unlike))
+        return Difference(name, "text", "not shown", "not shown", worst, index, len(unlike))
     before, after = stable.values.astype(np.float64), candidate.values.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         same = (before == after) | (np.isnan(before) & np.isnan(after))

@@ -13,7 +13,7 @@ from slipway_pod.models.deadlines import Deadlines
 from slipway_pod.models.latency import nearest_rank
 from slipway_pod.models.protocol import Answer
 
-CLASS_CHANGES_TOLD = 20
+CLASS_CHANGES_SHOWN = 20
 
 
 @dataclass
@@ -95,7 +95,7 @@ class ComparisonReport:
             "compared", "equal", "differ", "agree", "disagree", "candidate_failed", "stable_failed", "both_failed",
         )  # fmt: skip
         ordered = sorted(self.worst.items(), key=lambda one: one[1][0].severity, reverse=True)
-        changes = self.class_changes.most_common(CLASS_CHANGES_TOLD)
+        changes = self.class_changes.most_common(CLASS_CHANGES_SHOWN)
         return {
             "counts": {name: self.counts[name] for name in names},
             "protocols": {name: self.protocols[name] for name in ("http", "grpc")},

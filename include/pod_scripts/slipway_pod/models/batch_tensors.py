@@ -87,9 +87,9 @@ class BatchTensors:
 def batch_tensors(text: str) -> BatchTensors:
     """Return the argument `--batch-tensors`: a JSON object with `ragged`, `made` and `scattered`."""
     try:
-        told = json.loads(text)
+        document = json.loads(text)
         found = BatchTensors(
-            {str(name): tuple(int(size) for size in shape) for name, shape in told["ragged"].items()},
+            {str(name): tuple(int(size) for size in shape) for name, shape in document["ragged"].items()},
             tuple(
                 Made(
                     str(one["kind"]),
@@ -97,9 +97,9 @@ def batch_tensors(text: str) -> BatchTensors:
                     str(one["source"]),
                     tuple(map(str, one["targets"])),
                 )
-                for one in told["made"]
+                for one in document["made"]
             ),
-            {str(name): str(source) for name, source in told["scattered"].items()},
+            {str(name): str(source) for name, source in document["scattered"].items()},
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"expected ragged, made and scattered as JSON: {error!r}") from error

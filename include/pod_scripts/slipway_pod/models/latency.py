@@ -31,7 +31,7 @@ def measure_latency(session: Any, signature: Signature, golden: GoldenRows, wher
             break
     taken_ms.sort()
     p50, p99 = (nearest_rank(taken_ms, percent) for percent in (50, 99))
-    what = f"in process, {where}: to compare variants, no benchmark of a server"
+    what = f"in process, {where}: to compare variants, not a benchmark of a server"
     figures = {"batch_size": size, "runs": len(taken_ms), "p50_ms": round(p50, 4), "p99_ms": round(p99, 4)}
     return {"what": what, **figures}
 

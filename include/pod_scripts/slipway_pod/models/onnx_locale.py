@@ -53,12 +53,12 @@ def use_portable_locale_in_file(path: Path, name: str) -> list[str]:
     model = _model_class()()
     try:
         model.ParseFromString(path.read_bytes())
-        told = use_portable_locale(model, name)
-        if told:
+        changes = use_portable_locale(model, name)
+        if changes:
             path.write_bytes(model.SerializeToString())
     except (DecodeError, EncodeError):
         return []
-    return told
+    return changes
 
 
 def use_portable_locale(model: Any, name: str) -> list[str]:

@@ -56,7 +56,7 @@ def filled(text: str, name: str, values: Mapping[str, Any]) -> Any:
     without_remarks = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     typed = PLACEHOLDER.sub(literal, without_remarks)
     if missing:
-        raise template_error(name, f"${{{missing[0]}}}, for which there is no value")
+        raise template_error(name, f"${{{missing[0]}}}, which has no value")
     try:
         message = text_format.Parse(typed, model_config_pb2.ModelConfig())
     except text_format.ParseError as error:
@@ -75,7 +75,7 @@ def filled(text: str, name: str, values: Mapping[str, Any]) -> Any:
     )
     left = PLACEHOLDER.search(config_text(message))
     if left:
-        raise template_error(name, f"{left.group(0)}, for which there is no value")
+        raise template_error(name, f"{left.group(0)}, which has no value")
     return message
 
 

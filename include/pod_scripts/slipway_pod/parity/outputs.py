@@ -113,10 +113,10 @@ def plain(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace, beside: str = "") -> None:
+def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace, other_cause: str = "") -> None:
     """Raise PodError (ParityRefusedError), which names the worst rows, unless every output passes.
 
-    :param beside: what else changes the answers and is no part of the conversion, in words.
+    :param other_cause: in words, what else changes the answers, apart from the conversion.
     """
     failed = [entry for entry in parity if not entry["pass"]]
     if not failed:
@@ -138,5 +138,5 @@ def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace, be
     # In full precision there is none that is higher.
     lowered = "" if options.precision == "fp32" else "use a higher precision, or "
     remedy = f"look at the worst rows; {lowered}widen conversion.parity if it is harmless"
-    texts = {"expected": "; ".join(expected), "found": "; ".join([*found, *filter(None, (beside,))])}
+    texts = {"expected": "; ".join(expected), "found": "; ".join([*found, *filter(None, (other_cause,))])}
     raise PodError("ParityRefusedError", what, **texts, remedy=remedy)

@@ -61,8 +61,8 @@ def run_to_result(
         head = {"outcome": outcome, "error": failure.to_json() if failure else None}
         try:
             about = {"inputs": store.inputs, "tools": dict(tools()), "seconds": seconds()}
-            told = {**head, **result, **about}
-            store.write_json(told, f"{destination}/{RESULT_FILE}")
+            document = {**head, **result, **about}
+            store.write_json(document, f"{destination}/{RESULT_FILE}")
         except PodError as error:
             failure = failure or error
     if failure is not None:

@@ -24,7 +24,7 @@ from slipway_pod.program.progress import say
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 KEPT_LINES = 400
-# A longer line is read, told and kept in pieces: a program may never end one.
+# A longer line is read, printed and kept in pieces: a program may never end one.
 LINE_CHARACTERS = 8192
 # How long to wait for a program that has given up, but hangs.
 HANG_GRACE_S = 5.0

@@ -72,31 +72,31 @@ def figures_of(
             if value is not None:
                 samples[name].append(value)
     tail = 50 * (1 - confidence)
-    told = {}
+    intervals: dict[str, dict[str, Any]] = {}
     for name, value in found.items():
         known = samples[name]
         low, high = (
             np.percentile(known, (tail, 100 - tail)) if len(known) >= LEAST_RESAMPLES else (None, None)
         )
-        told[name] = {
+        intervals[name] = {
             "value": value,
             "low": None if low is None else float(low),
             "high": None if high is None else float(high),
             "samples": len(known),
         }
-    return told
+    return intervals
 
 
 def _checked_figures(found: Any, scores: Mapping[str, Any]) -> dict[str, float | None]:
     """Return figures as numbers, None for what is not finite."""
     if not isinstance(found, Mapping) or len(found) > NAMES_LIMIT:
         raise ValueError(f"figures() must return a mapping of at most {NAMES_LIMIT} numbers")
-    told: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     for name, value in found.items():
         if not isinstance(name, str) or not FIGURE_NAME.fullmatch(name) or name in scores:
             raise ValueError(
                 f"figures() must name its numbers in letters, digits and _, and as no score is: {str(name)[:80]!r}"
             )
         number = float(value)
-        told[name] = number if math.isfinite(number) else None
-    return told
+        figures[name] = number if math.isfinite(number) else None
+    return figures

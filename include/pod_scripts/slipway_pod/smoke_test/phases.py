@@ -110,11 +110,11 @@ def model_of(plan: Plan, server: OwnServer) -> tuple[Model, dict[str, dict[str, 
             wanted += [str(step["model_name"]) for step in steps]
     config = configs[plan.model]
     reply = server.call("GET", f"/v2/models/{plan.model}")
-    told = json.loads(reply.body).get("inputs", []) if reply.status == 200 else []
+    inputs_served = json.loads(reply.body).get("inputs", []) if reply.status == 200 else []
     optional = {str(one["name"]) for one in config.get("input", []) if one.get("optional")}
     inputs = tuple(
         Tensor(str(one["name"]), str(one["datatype"]), tuple(map(int, one["shape"])), one["name"] in optional)
-        for one in told
+        for one in inputs_served
     )
     ragged = any(one.get("allow_ragged_batch") for one in config.get("input", []))
     is_ragged = bool(ragged or config.get("batch_input") or config.get("batch_output"))
@@ -172,8 +172,8 @@ def instances(
             asked += len(answers)
             silent += sum(one.unheard for one in answers)
             if most > 1:
-                told = (plan.alike(first, one) for one in answers if not one.unheard)
-                differences.update(filter(None, told))
+                found = (plan.alike(first, one) for one in answers if not one.unheard)
+                differences.update(filter(None, found))
             seen = executions(server.log_text(since))
             complete = all(len(seen.get(name, ())) >= number for name, number in expected.items())
             over = asked >= INSTANCE_REQUESTS or time.monotonic() > ends_at

@@ -61,7 +61,7 @@ def require_working_platform(
                 f"Triton's backend {backend!r} loads no model in this pod",
                 expected="that a model of one node, which is known to be good, loads",
                 found="; ".join([found, *lines[-2:], f"the version's own load {failed}"])[:1500],
-                remedy="the version was not judged: mend the pod's image, node or limits, then release it again",
+                remedy="the version was not judged: fix the pod's image, node or limits, then release it again",
             )
 
 

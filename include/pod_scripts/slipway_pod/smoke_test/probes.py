@@ -193,11 +193,11 @@ def _malformed(model: Model, request: Sequence[WireTensor]) -> Iterator[Probe]:
     lying = json.dumps({"inputs": [{**entry, "parameters": {"binary_data_size": 2**30}}]}).encode()
     for name, body, headers in (
         ("no JSON", b'{"inputs": [', {}),
-        ("JSON that is no request", b"[1, 2, 3]", {}),
+        ("JSON that isn't a request", b"[1, 2, 3]", {}),
         ("an input without data", sizeless, {}),
         ("a size that the body has not", lying + first.raw[:8], {LENGTH_HEADER: str(len(lying))}),
         ("a header longer than the body", sizeless, {LENGTH_HEADER: str(2**31)}),
     ):
         yield Probe(name, "http", partial(Asker.post, body=body, headers=headers))
-    yield Probe("bytes that are no message", "grpc", lambda asker: asker.ask_bytes(b"\xff" * 64))
+    yield Probe("bytes that aren't a message", "grpc", lambda asker: asker.ask_bytes(b"\xff" * 64))
     yield Probe("an empty message", "grpc", lambda asker: asker.ask_bytes(b""))

@@ -15,7 +15,7 @@ from slipway_pod.smoke_test.server import HOST, LINE_CHARACTERS, OwnServer
 
 # Triton's own are 64 MiB and more; a golden row of a picture is larger than gRPC's 4 MiB.
 MESSAGE_BYTES = 2**31 - 1
-# gRPC's words for "no answer came": everything else is an error that the server told.
+# gRPC's codes for "no answer came". Any other code is an error that the server reported.
 SILENCE = ("UNAVAILABLE", "CANCELLED")
 LATE = "DEADLINE_EXCEEDED"
 LENGTH_HEADER = "Inference-Header-Content-Length"
@@ -35,13 +35,13 @@ class WireTensor:
 class Answered:
     """What came of a request.
 
-    :ivar outcome: `answered`; `refused`: an error that the server told; `timed out`: nothing came within the limit; or
+    :ivar outcome: `answered`; `refused`: the server reported an error; `timed out`: nothing came within the limit; or
         `silent`: the connection ended, or what came cannot be read.
     :ivar unheard: nothing is known of the model's answer: the time was up, or the server had no place for the request.
     """
 
     outcome: str
-    told: str
+    message: str
     ms: float
     outputs: Mapping[str, Tensor] = field(default_factory=dict)
     unheard: bool = False
@@ -138,8 +138,8 @@ class Asker:
                 "POST", f"/v2/models/{self._model}/infer", body, headers, timeout_s=limit_s
             )
         except TimeoutError:
-            told = f"HTTP: no answer within {limit_s:g} s"
-            return Answered("timed out", told, _ms(began), unheard=True)
+            message = f"HTTP: no answer within {limit_s:g} s"
+            return Answered("timed out", message, _ms(began), unheard=True)
         except OSError as error:
             return Answered("silent", f"HTTP: {type(error).__name__}", _ms(began), unheard=True)
         if reply.status != 200:
@@ -173,11 +173,11 @@ class Asker:
         except grpc.RpcError as error:
             code: Any = error
             name = str(code.code().name)
-            told = f"gRPC {name}: {code.details() or ''}"[:LINE_CHARACTERS]
+            message = f"gRPC {name}: {code.details() or ''}"[:LINE_CHARACTERS]
             if name == LATE:
-                return Answered("timed out", told, _ms(began), unheard=True)
+                return Answered("timed out", message, _ms(began), unheard=True)
             is_silent = name in SILENCE
-            return Answered("silent" if is_silent else "refused", told, _ms(began), unheard=is_silent)
+            return Answered("silent" if is_silent else "refused", message, _ms(began), unheard=is_silent)
         body = message.SerializeToString() if parsed else bytes(message)
         try:
             return Answered("answered", "gRPC OK", _ms(began), read_grpc_answer(body))
@@ -194,7 +194,7 @@ def difference(first: Answered, other: Answered, abs_tolerance: float, rel_toler
     import numpy as np
 
     if other.outcome != "answered":
-        return f"no answer: {other.told}"
+        return f"no answer: {other.message}"
     if first.outputs.keys() != other.outputs.keys():
         return "other outputs"
     for name, one in first.outputs.items():

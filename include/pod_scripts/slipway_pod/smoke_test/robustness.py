@@ -83,11 +83,11 @@ class Robustness:
             "name": probe.name,
             "via": probe.via,
             "outcome": answered.outcome,
-            "told": answered.told,
+            "message": answered.message,
             "ms": round(answered.ms, 3),
             "died": died,
             "golden": "" if again is None or stuck else self.plan.alike(self.first, again),
-            "stuck": again.told if again is not None and stuck else "",
+            "stuck": again.message if again is not None and stuck else "",
             "log": server.telling_lines(since) if died else [],
         }
 

@@ -70,7 +70,7 @@ class SmokeTest:
             if self._result.get("server") is None:
                 self._look(server)
         except OSError as error:
-            self._broken(server, f"the server does not tell its models: {type(error).__name__}", since)
+            self._broken(server, f"the server does not list its models: {type(error).__name__}", since)
         if not self._can_be_asked():
             return
         self._deadlines = Deadlines(plan.request_timeout_s)
@@ -78,17 +78,17 @@ class SmokeTest:
             self._first = asker.ask(golden_request(self._model, self._golden, self._rows))
             entry["first_request_ms"] = round(self._first.ms, 3)
             if self._first.outcome != "answered":
-                self._broken(server, self._first.told, since, silent=self._first.unheard)
+                self._broken(server, self._first.message, since, silent=self._first.unheard)
             elif len(self._result["loads"]) == plan.loads:
                 request = golden_request(self._model, self._golden, self._rows)
                 self._result["steady"] = steady(plan, asker, request, self._first)
                 usual_ms = self._result["steady"]["p50_ms"] or self._first.ms
                 self._deadlines = Deadlines(plan.request_timeout_s, usual_ms / 1000)
 
-    def _broken(self, server: OwnServer, told: str, since: int, *, silent: bool = False) -> None:
+    def _broken(self, server: OwnServer, message: str, since: int, *, silent: bool = False) -> None:
         """Note that the version is loaded, and does not answer; `silent`: no word came of it in time."""
         died, log = server.ended(END_S), server.telling_lines(since)
-        self._result["broken"] = {"told": told, "died": died, "log": log, "silent": silent}
+        self._result["broken"] = {"message": message, "died": died, "log": log, "silent": silent}
 
     def _look(self, server: OwnServer) -> None:
         """Read the model's inputs from the server, and the golden set by them."""
@@ -130,5 +130,5 @@ class SmokeTest:
 def _about(server: OwnServer) -> dict[str, Any]:
     """Return what the server tells of itself."""
     reply = server.call("GET", "/v2")
-    told = json.loads(reply.body) if reply.status == 200 else {}
-    return {"name": str(told.get("name", "")), "version": str(told.get("version", ""))}
+    metadata = json.loads(reply.body) if reply.status == 200 else {}
+    return {"name": str(metadata.get("name", "")), "version": str(metadata.get("version", ""))}

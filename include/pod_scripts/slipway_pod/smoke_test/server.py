@@ -36,7 +36,7 @@ END_S = 2.0
 LINES = 12
 LINE_CHARACTERS = 400
 LOG_READ_BYTES = 32 * 2**20
-# The rest of Triton's log lines is told by `LINES` of the end where no line has one of these.
+# If no line of Triton's log contains one of these, the last `LINES` lines are reported instead.
 TELLING = re.compile(
     r"^[EF]\d{4} |error|fail|signal|terminat|abort|exception|assert|not found|no such|cannot|denied",
     re.IGNORECASE,
@@ -219,7 +219,7 @@ class OwnServer:
             self._launch(program)
             if self._answers():
                 return
-            told, lines = self.ended() or "it does not answer", self.telling_lines()
+            reason, lines = self.ended() or "it does not answer", self.telling_lines()
             self.stop()
             taken = any(
                 "address already in use" in line.lower() or "socket" in line.lower() for line in lines
@@ -227,7 +227,7 @@ class OwnServer:
             if not taken or attempt == STARTS:
                 what = "A tritonserver without any model does not start in this pod"
                 remedy = "read the pod's log; give the pod the memory, and the GPU, that the server needs"
-                raise PodError("UserError", what, found="; ".join([told, *lines[-2:]])[:600], remedy=remedy)
+                raise PodError("UserError", what, found="; ".join([reason, *lines[-2:]])[:600], remedy=remedy)
 
     def _broken_platform(self) -> PodError:
         return PodError(
@@ -235,7 +235,7 @@ class OwnServer:
             "Triton cannot start the program that runs a model in this pod",
             expected="that the backend's own program starts",
             found="; ".join([f"exit code {self._never_began}", *self.telling_lines()[-2:]])[:1500],
-            remedy="the version was not judged: mend the pod's image (its backend's program, its shared libraries), "
+            remedy="the version was not judged: fix the pod's image (its backend's program, its shared libraries), "
             "then release it again",
         )
 

@@ -1,6 +1,6 @@
 """Absolute paths in a version's configurations, as this pod's own server has them.
 
-A backend that reads files by itself, such as TensorRT-LLM's, is told by string parameters where they lie:
+A backend that reads files by itself, such as TensorRT-LLM's, learns from string parameters where they are:
 `/mnt/models/MODEL/VERSION/…`, where KServe lays the repository. Here it lies in the pod's scratch volume.
 """
 

@@ -81,7 +81,7 @@ class Store:
             raise PodError("InputMissingError", what, expected=expected, found=found, remedy=remedy)
         for name in names:
             if ".." in name.split("/"):
-                raise PodError("UserError", f"{name!r} in {url} is no plain path", remedy="rename it")
+                raise PodError("UserError", f"{name!r} in {url} is not a plain path", remedy="rename it")
             self.download(f"{url}/{name}", folder / name)
         return len(names)
 
@@ -156,7 +156,7 @@ class Store:
             return json.loads(body)
         except ValueError as error:
             remedy = "write it again, or correct the address in the release file"
-            raise PodError("UserError", f"{url} is no JSON", found=str(error), remedy=remedy) from error
+            raise PodError("UserError", f"{url} is not JSON", found=str(error), remedy=remedy) from error
 
     def write_json(self, value: Mapping[str, Any], url: str) -> None:
         """Write a value as JSON."""

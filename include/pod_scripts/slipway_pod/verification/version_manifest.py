@@ -63,7 +63,7 @@ def parse_source(source: str) -> Version:
     """
     found = published_version(source)
     if found is None:
-        what = f"{source[:200]!r} is no published version"
+        what = f"{source[:200]!r} is not a published version"
         expected = "s3://BUCKET/models/MODEL/VERSION/repository"
         remedy = "correct storageUri, or let another storage initializer take this address"
         raise PodError("UserError", what, expected=expected, remedy=remedy)
@@ -103,7 +103,7 @@ def _entries(listed: Any) -> dict[str, FileEntry]:
     for path, entry in listed.items():
         size_bytes, sha256 = entry["size_bytes"], entry["sha256"]
         if not is_relative_path(path) or not is_sha256(sha256):
-            raise ValueError(f"{path[:100]!r} is no plain path, or has no SHA-256")
+            raise ValueError(f"{path[:100]!r} is not a plain path, or has no SHA-256")
         if type(size_bytes) is not int or not 0 <= size_bytes <= SIZE_LIMIT_BYTES:
             raise ValueError(f"{path[:100]!r} has no size")
         found[path] = FileEntry(size_bytes, sha256)

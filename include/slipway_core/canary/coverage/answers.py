@@ -161,14 +161,14 @@ class Answers:
             if unanswered * math.log1p(-rate) <= math.log(NONE_ANSWERED_ALPHA):
                 return (
                     f"The candidate fails: it answers no requests. {unanswered} of its requests started and none was "
-                    f"answered; stable answered {self.stable_answered} of {self.stable_began} meanwhile."
+                    f"answered; stable answered {self.stable_answered} of {self.stable_began} in the same time."
                 )
         is_silent = self.silent_windows >= _SILENT_WINDOWS and self.silent_s >= _SILENT_S
         if is_silent and surely_misses(weight, self.silent_stable):
             return (
                 f"The candidate fails: it answers no requests, or gets none. At weight {weight} % no request of it was "
                 f"seen in {self.silent_windows} windows, {self.silent_stable} of stable's were. The metrics source "
-                "shows only answers, and cannot tell which of the two it is."
+                "shows only answers, so which of the two is unknown."
             )
         return None
 

@@ -97,7 +97,7 @@ class LatencySeen:
                 )
         if self.compared < self.not_compared:
             return (
-                "Latency was not compared: the bounds of the two histograms do not tell how much slower one is "
+                "Latency was not compared: the bounds of the two histograms do not show how much slower one is "
                 f"({self.bounds})."
             )
         if self.beyond > (1 - policy.latency_quantile) * self.timed:

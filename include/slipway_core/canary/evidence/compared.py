@@ -1,4 +1,4 @@
-"""What a pass rests on, in words: nobody is told "no evidence against it" without hearing what it was compared with."""
+"""What a pass rests on, in words: "no evidence against it" always comes with what the candidate was compared with."""
 
 from __future__ import annotations
 

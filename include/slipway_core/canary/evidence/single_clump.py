@@ -1,7 +1,7 @@
 """One clump of failures, and what followed it: whether a suspicion that it left is to delay a pass.
 
 Where stable never fails, good answers hardly lower the evidence that a clump has left: "how often, compared with
-stable" cannot be told from requests that neither fails. But they do tell whether the candidate goes on failing. So
+stable" can't be determined from requests that neither fails. But they do show whether the candidate keeps failing. So
 beside the evidence there is a second reading of it, in which the clump was not seen: the wealth before it, multiplied
 by a test that begins anew after it. It stands for the suspicion, never for the evidence, once enough has followed:
 

@@ -121,8 +121,8 @@ def _decide(
 def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int, *, measured: int = 1) -> None:
     """Raise unless the verdict is a pass; the error has every figure beyond its limit.
 
-    BenchmarkRefusedError: the version is too slow. BenchmarkInconclusiveError: it cannot be told, after it was
-    measured `measured` times.
+    :raises BenchmarkRefusedError: the version is too slow.
+    :raises BenchmarkInconclusiveError: it is still undecided after `measured` measurements.
     """
     if verdict.passed:
         return
@@ -135,8 +135,8 @@ def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int, *, me
             f"it is unknown whether {model} version {version} is fast enough, after it was measured {times}",
             expected=expected,
             found=found,
-            remedy="See what else runs on the staging server and release the version again; where the stable version "
-            "never meets the limit, change `benchmark.slo` in the release file; where the rounds do not decide, raise "
+            remedy="See what else runs on the staging server and release the version again. If the stable version "
+            "never meets the limit, change `benchmark.slo` in the release file. If the rounds do not decide, raise "
             "`benchmark.max_rounds`.",
         )
     raise BenchmarkRefusedError(

@@ -28,12 +28,12 @@ class Check:
     name: str
     title: str
     status: CheckStatus
-    told: str
+    summary: str
 
 
 @dataclass(frozen=True)
 class SmokeTestVerdict:
-    """The worst of the checks, and all of them; `growth` is None where it could not be told."""
+    """The worst of the checks, and all of them; `growth` is None if it could not be measured."""
 
     status: Status
     checks: tuple[Check, ...]
@@ -45,7 +45,7 @@ class SmokeTestVerdict:
         return (
             ()
             if self.status == "pass"
-            else tuple(one.told for one in self.checks if one.status == self.status)
+            else tuple(one.summary for one in self.checks if one.status == self.status)
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class _Found:
     """What a check has found: `bad`, `good`, or `unknown`."""
 
     answer: Literal["good", "bad", "unknown"]
-    told: str
+    summary: str
 
 
 def judge_smoke_test(report: SmokeTestReport, limits: SmokeTest) -> SmokeTestVerdict:
@@ -94,10 +94,10 @@ def require_smoke_test(verdict: SmokeTestVerdict, limits: SmokeTest, model: str,
         )
     if verdict.status == "inconclusive" and limits.on_inconclusive == "refuse":
         raise SmokeTestInconclusiveError(
-            f"the smoke test of {model} version {version} could not tell all that it asks",
-            expected="all of it, for `smoke_test.on_inconclusive` is refuse",
+            f"the smoke test of {model} version {version} is undecided",
+            expected="a decision on every check, since `smoke_test.on_inconclusive` is `refuse`",
             found=found,
-            remedy="Raise `smoke_test.timeout_s` or `request_timeout_s`, or turn off what this model cannot be asked.",
+            remedy="Raise `smoke_test.timeout_s` or `request_timeout_s`, or turn off unsupported checks.",
         )
 
 
@@ -132,7 +132,7 @@ def _check(name: str, title: str, policy: Policy, found: _Found) -> Check:
         status = policy
     elif found.answer == "unknown":
         status = "inconclusive"
-    return Check(name, title, status, found.told)
+    return Check(name, title, status, found.summary)
 
 
 def _loads(report: SmokeTestReport, limits: SmokeTest) -> _Found:
@@ -153,9 +153,9 @@ def _answers(report: SmokeTestReport) -> _Found:
     if report.broken is not None:
         died = f"; {report.broken.died}" if report.broken.died else ""
         if report.broken.silent and not died:
-            reason = f"the first golden row got no answer in time, and no error: {report.broken.told}"
+            reason = f"the first golden row got no answer in time, and no error: {report.broken.message}"
             return _Found("unknown", reason)
-        return _Found("bad", f"the first golden row got no answer: {report.broken.told}{died}")
+        return _Found("bad", f"the first golden row got no answer: {report.broken.message}{died}")
     if report.not_asked:
         return _Found("unknown", report.not_asked)
     steady, memory = report.steady, report.memory
@@ -208,7 +208,7 @@ def _instances(report: SmokeTestReport) -> _Found:
         return _Found("unknown", reason)
     if found.is_alone:
         reason = "1 instance" if number == 1 else f"{number} models with 1 instance each"
-        return _Found("good", f"{reason}, seen in the server's log: there is no other one to compare it with")
+        return _Found("good", f"{reason}, seen in the server's log, so nothing to compare it with")
     instances = f"{number} instances, all seen"
     return _Found("good", f"{instances} in the server's log, answers alike")
 
@@ -216,7 +216,7 @@ def _instances(report: SmokeTestReport) -> _Found:
 def _memory(report: SmokeTestReport, limits: SmokeTest, growth: Growth | None) -> _Found:
     found, most = report.memory, limits.memory_growth_mib_max
     if found is None or growth is None:
-        return _Found("unknown", f"too few requests to tell: {0 if found is None else found.requests}")
+        return _Found("unknown", f"too few requests to judge: {0 if found is None else found.requests}")
     if not any(mib for _, mib in found.samples):
         return _Found("unknown", "the memory of the server could not be read")
     reason = (
@@ -245,7 +245,7 @@ def _robustness(report: SmokeTestReport) -> _Found:
     found = report.robustness
     if found is None:
         return _Found("unknown", "no boundary input was asked")
-    # A model that answers one row in more than one way cannot be told from one that was changed.
+    # A model that answers one row in more than one way cannot be distinguished from one that was changed.
     is_steady = report.steady is None or not report.steady.differ
     bad = [one for one in found.probes if one.harmed and (is_steady or one.died or one.outcome == "silent")]
     if bad:

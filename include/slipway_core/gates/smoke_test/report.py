@@ -38,7 +38,7 @@ class Broken(_Part):
     :ivar silent: no word came in time, rather than an error.
     """
 
-    told: _Text
+    message: _Text
     silent: bool = False
     died: _Text = ""
     log: _Lines = ()
@@ -115,7 +115,7 @@ class Probe(_Part):
     name: _Name
     via: Literal["grpc", "http"]
     outcome: Literal["answered", "refused", "silent", "timed out"]
-    told: _Text = ""
+    message: _Text = ""
     ms: _Ms
     died: _Text = ""
     golden: _Text = ""
@@ -127,7 +127,7 @@ class Probe(_Part):
         """Return what got no answer in time, in words; that is no wrong answer. Empty where all was answered."""
         if self.stuck:
             return f"the golden row got no answer after it: {self.stuck}"
-        return f"no answer in time: {self.told}" if self.outcome == "timed out" else ""
+        return f"no answer in time: {self.message}" if self.outcome == "timed out" else ""
 
     @property
     def harmed(self) -> str:
@@ -135,7 +135,7 @@ class Probe(_Part):
         if self.died:
             return self.died
         if self.outcome == "silent":
-            return f"neither an answer nor an error: {self.told}"
+            return f"neither an answer nor an error: {self.message}"
         return f"the golden row was answered otherwise after it: {self.golden}" if self.golden else ""
 
 

@@ -43,7 +43,7 @@ def require_askable(
             slices=spec.golden.slices,
             row_by_row=row_by_row,
         )
-        return golden.axes.told()
+        return golden.axes.describe()
     problems = [*_label_problems(spec, arrays), *_row_problems(spec, arrays)]
     if group and group not in arrays:
         problems.append(f"`{group}`, which `validation.group` names, is missing")
@@ -53,7 +53,7 @@ def require_askable(
         if name not in arrays
     ]
     if not arrays.keys() - {validation.label, group, *spec.golden.slices}:
-        problems.append("there is no array of an input")
+        problems.append("an input has no array")
     if problems:
         raise GoldenSetError(
             f"the golden set of {spec.model} does not fit its release file",

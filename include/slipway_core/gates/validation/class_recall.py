@@ -63,5 +63,9 @@ def recall_by_class(
 def lost_in_words(classes: Sequence[ClassRecall], least: float) -> str:
     """Say which classes are lost; empty where none is."""
     lost = [one for one in classes if one.is_lost]
-    told = ", ".join(f"{one.label} ({one.correct} of {one.rows} rows)" for one in lost[:10])
-    return f"classes that the stable version tells have a recall below {least:.0%}: {told}" if lost else ""
+    classes_lost = ", ".join(f"{one.label} ({one.correct} of {one.rows} rows)" for one in lost[:10])
+    return (
+        f"classes that the stable version recognizes have a recall below {least:.0%}: {classes_lost}"
+        if lost
+        else ""
+    )

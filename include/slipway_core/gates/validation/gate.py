@@ -78,21 +78,21 @@ def validation_report(
     failures = [
         *_failures(numbers, results, health, sureness),
         *further.failures,
-        *(one.told() for one in slices if one.decision == "not_met"),
-        *_told_outputs(other_outputs, "fail"),
+        *(one.describe() for one in slices if one.decision == "not_met"),
+        *_output_summaries(other_outputs, "fail"),
     ]
     unsure = [
         *sureness.undecided,
         *further.undecided,
-        *(one.told() for one in slices if one.decision == "inconclusive"),
+        *(one.describe() for one in slices if one.decision == "inconclusive"),
         *slices_left_out,
     ]
     undecided = unsure if insists else []
     left_out = [f"nothing was compared with the version that is live: {not_compared}"] if not_compared else []
     warnings = list(dict.fromkeys([*left_out, *unsure, *further.warnings, *_warnings(health)]))
-    warnings += _told_outputs(other_outputs, "warn")
+    warnings += _output_summaries(other_outputs, "warn")
     if stable_version is not None:
-        warnings += _told_outputs(other_outputs, "not_looked_at")
+        warnings += _output_summaries(other_outputs, "not_looked_at")
     found = numbers.words()
     if numbers.agreement is not None:
         found += f", agreement with version {stable_version} {numbers.agreement:.4f}"
@@ -138,23 +138,23 @@ def _failures(
         and not (one.get("decision") == "inconclusive" and numbers.validation.on_inconclusive == "refuse")
     ]
     losses = numbers.losses()
-    broken = [f"{one.name.replace('_', ' ')}: {one.told}" for one in health if one.status == "fail"]
+    broken = [f"{one.name.replace('_', ' ')}: {one.summary}" for one in health if one.status == "fail"]
     return [*failed, *([losses] if losses else []), *broken]
 
 
-def _told_outputs(results: Sequence[OutputResult], status: Status) -> list[str]:
-    nobody = "nobody has looked at it: " if status == "not_looked_at" else ""
-    return [f"output `{one.name}`: {nobody}{one.told}" for one in results if one.status == status]
+def _output_summaries(results: Sequence[OutputResult], status: Status) -> list[str]:
+    nobody = "not checked: " if status == "not_looked_at" else ""
+    return [f"output `{one.name}`: {nobody}{one.summary}" for one in results if one.status == status]
 
 
 def _warnings(health: Sequence[HealthCheck]) -> list[str]:
-    return [f"{one.name.replace('_', ' ')}: {one.told}" for one in health if one.status == "warn"]
+    return [f"{one.name.replace('_', ' ')}: {one.summary}" for one in health if one.status == "warn"]
 
 
 def require_validation(report: Mapping[str, Any]) -> None:
     """Return where the report's outcome is a pass, with or without warnings.
 
-    :raises ValidationInconclusiveError: it cannot be told, and the release file asks to be sure.
+    :raises ValidationInconclusiveError: it is undecided, and the release file refuses undecided versions.
     :raises ValidationRefusedError: it is anything else; both tell the numbers.
     """
     if report["outcome"] in ("pass", "warn"):

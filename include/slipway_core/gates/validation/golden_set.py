@@ -136,13 +136,17 @@ def golden_from_arrays(
     """
     wanted = {tensor.name: tensor for tensor in signature.inputs}
     arrays = {name: _as_column(values, wanted.get(name)) for name, values in arrays.items()}
-    said, beside = dict(row_axis or {}), {label, *([group] if group else []), *slices}
-    needed = {*wanted, *beside} - (set(optional) - beside) - ({label} if labelled.optional else set())
+    said, other_arrays = dict(row_axis or {}), {label, *([group] if group else []), *slices}
+    needed = (
+        {*wanted, *other_arrays} - (set(optional) - other_arrays) - ({label} if labelled.optional else set())
+    )
     problems = [f"`{name}` is missing" for name in sorted(needed - arrays.keys())]
-    problems += [f"`{name}` is no input of the model" for name in sorted(arrays.keys() - {*wanted, *beside})]
+    problems += [
+        f"`{name}` is not an input of the model" for name in sorted(arrays.keys() - {*wanted, *other_arrays})
+    ]
     known = {*wanted, *(tensor.name for tensor in signature.outputs)}
     problems += [
-        f"`golden.row_axis.{name}` is no tensor of the model" for name in sorted(said.keys() - known)
+        f"`golden.row_axis.{name}` is not a tensor of the model" for name in sorted(said.keys() - known)
     ]
     labels = arrays.get(label)
     if labels is not None:

@@ -30,7 +30,7 @@ _LEAST_TOGETHER = 2
 _WORDS = {
     "deterministic": (
         "the same request got another answer the second time",
-        "a request gets the same answer twice",
+        "a repeated request gets the same answer",
     ),
     "batch_invariant": (
         "a row is answered otherwise in a batch than alone",
@@ -45,17 +45,17 @@ class HealthCheck:
 
     name: str
     status: Status
-    told: str
+    summary: str
 
     def to_dict(self) -> dict[str, str]:
         """Return it as JSON holds it."""
-        return {"check": self.name, "status": self.status, "told": self.told}
+        return {"check": self.name, "status": self.status, "summary": self.summary}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, str]) -> HealthCheck:
         """Return what `to_dict` made; a status that is none fails."""
         known: dict[str, Status] = {"pass": "pass", "warn": "warn"}
-        return cls(value["check"], known.get(value["status"], "fail"), value["told"])
+        return cls(value["check"], known.get(value["status"], "fail"), value["summary"])
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _sums(answers: Array, stable: Array | None, policy: Policy) -> HealthCheck |
     if not expects:
         return None
     wrong = int((~_sums_to_one(answers, _rounded_sum_tolerance(answers))).sum())
-    bad = f"the scores of {wrong} of {len(answers)} rows are no probabilities that sum to 1" if wrong else ""
+    bad = f"the scores of {wrong} of {len(answers)} rows are not probabilities that sum to 1" if wrong else ""
     return _check("probability_sums", policy, bad, "the scores of every row sum to 1")
 
 

@@ -60,12 +60,12 @@ class MeasuredScores(ValidationScores):
 
     def words(self) -> str:
         """Say each measure but the agreement, which the report adds."""
-        told = [
+        shown = [
             f"{one.caption.lower()} {value:.4f}"
             for one in self.measures
             if one.column != "agrees" and (value := mean(one.values)) is not None
         ]
-        words = f"{', '.join(told) or 'no labels'} over {self.rows} rows"
+        words = f"{', '.join(shown) or 'no labels'} over {self.rows} rows"
         return f"{words}, {self.not_finite_rows} not finite" if self.not_finite_rows else words
 
     def details(self) -> dict[str, Any]:

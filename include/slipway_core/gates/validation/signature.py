@@ -42,7 +42,7 @@ class SignatureChange:
     kind: str
     name: str
     breaking: bool
-    told: str
+    summary: str
 
 
 def signature_changes(stable: ServedTensors, candidate: ServedTensors) -> tuple[SignatureChange, ...]:
@@ -65,7 +65,7 @@ def require_compatible(
         release file says: users of one name are users of one signature.
     """
     changes = signature_changes(stable, candidate)
-    found = [change.told for change in changes if change.breaking]
+    found = [change.summary for change in changes if change.breaking]
     if found:
         raise SignatureRefusedError(
             f"the candidate's signature differs from that of {stable_name}",
@@ -85,8 +85,8 @@ def _inputs(stable: ServedTensors, candidate: ServedTensors) -> Iterator[Signatu
             yield SignatureChange("input", name, True, f"input `{name}` ({old}) is gone")
         else:
             if old != new:
-                told = f"input `{name}` was {old} and is {new}"
-                yield SignatureChange("input", name, not _takes(old, new), told)
+                summary = f"input `{name}` was {old} and is {new}"
+                yield SignatureChange("input", name, not _takes(old, new), summary)
             if name in stable.optional - candidate.optional:
                 yield SignatureChange("input", name, True, f"input `{name}` was optional and is not")
             if name in candidate.optional - stable.optional:
@@ -107,8 +107,8 @@ def _outputs(stable: ServedTensors, candidate: ServedTensors) -> Iterator[Signat
         elif old != new:
             # Asked with the size of before, such an output has the size of before.
             follows = _takes(old, new) and _loosened(old, new) <= varying
-            told = f"output `{name}` was {old} and is {new}"
-            yield SignatureChange("output", name, not follows, told)
+            summary = f"output `{name}` was {old} and is {new}"
+            yield SignatureChange("output", name, not follows, summary)
 
 
 def _batches(stable: ServedTensors, candidate: ServedTensors) -> Iterator[SignatureChange]:
@@ -116,14 +116,14 @@ def _batches(stable: ServedTensors, candidate: ServedTensors) -> Iterator[Signat
     if before is None or after is None or before == after:
         return
     taken_before, taken_after = _most_rows(stable), _most_rows(candidate)
-    told = f"`max_batch_size` was {before} and is {after}"
-    yield SignatureChange("batch", "", taken_after < taken_before, told)
+    summary = f"`max_batch_size` was {before} and is {after}"
+    yield SignatureChange("batch", "", taken_after < taken_before, summary)
 
 
 def _ways_to_ask(stable: ServedTensors, candidate: ServedTensors) -> Iterator[SignatureChange]:
     if candidate.streams and not stable.streams:
-        told = "the model answered single requests, and answers over a gRPC stream alone now (decoupled)"
-        yield SignatureChange("protocol", "", True, told)
+        summary = "the model answered single requests, and answers over a gRPC stream alone now (decoupled)"
+        yield SignatureChange("protocol", "", True, summary)
     if stable.streams and not candidate.streams:
         yield SignatureChange(
             "protocol", "", False, "the model answers single requests now, not streams alone"

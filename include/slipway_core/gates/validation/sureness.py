@@ -27,12 +27,12 @@ class Sureness:
 def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]]) -> Sureness:
     """Hold each figure's interval against its limit."""
     known = numbers.intervals()
-    told: list[dict[str, Any]] = []
+    expectations: list[dict[str, Any]] = []
     undecided: list[str] = []
     decided = 0
     for result in results:
         if result.get("type") != MEAN:
-            told.append(dict(result))
+            expectations.append(dict(result))
             continue
         kwargs = result["kwargs"]
         column, least, most = str(kwargs["column"]), kwargs.get("min_value"), kwargs.get("max_value")
@@ -47,7 +47,7 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
             # It can be neither below 0 nor above 1: there these are no limits.
             least, most = None if least <= _LEAST_POSSIBLE else least, None
         if least is None and most is None:
-            told.append({**result, **_with(interval), "decision": "no_limit"})
+            expectations.append({**result, **_with(interval), "decision": "no_limit"})
             if not result.get("observed"):
                 undecided.append(f"{_figure(result)}, and no limit is set for it")
             continue
@@ -55,18 +55,16 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
         decision = None if interval is None else interval.holds(least=least, most=most)
         if is_unknown:
             decision = "inconclusive"
-            undecided.append(
-                f"{result.get('meaning')}: {_figure(result)}, and how sure that is cannot be told"
-            )
+            undecided.append(f"{result.get('meaning')}: {_figure(result)}, with too few rows for an interval")
         elif decision == "inconclusive" and interval is not None:
             undecided.append(
                 f"{result.get('meaning')}: {_figure(result)}, by these {numbers.rows} rows anything from "
                 f"{written(interval.low, 4)} to {written(interval.high, 4)}"
             )
-        told.append({**result, **_with(interval), "decision": decision})
+        expectations.append({**result, **_with(interval), "decision": decision})
     if results and not decided:
-        undecided.append("nothing that the model answers was held against a limit")
-    return Sureness(tuple(told), tuple(undecided))
+        undecided.append("none of the model's answers was compared with a limit")
+    return Sureness(tuple(expectations), tuple(undecided))
 
 
 def _is_share(values: Sequence[float], interval: Interval | None) -> bool:

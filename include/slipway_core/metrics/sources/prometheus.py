@@ -87,7 +87,7 @@ class PrometheusMetrics(MetricsSourceKind):
             )
         if own.requests == () or own.errors == ():
             raise ValueError(
-                "`requests` and `errors` must be asked for; only `latency`, `watched`, `begun`, `retried` and `active` "
+                "`requests` and `errors` must have queries; only `latency`, `watched`, `begun`, `retried` and `active` "
                 "may be `[]`"
             )
         if self.queries is None and own.latency and self.latency_unit is None:
@@ -95,7 +95,7 @@ class PrometheusMetrics(MetricsSourceKind):
         if self.staleness_s > self.lookback_s:
             raise ValueError(
                 f"`staleness_s: {self.staleness_s}` is more than `lookback_s: {self.lookback_s}`: samples that "
-                "old are not even asked for"
+                "old are not queried"
             )
         return self
 

@@ -1,1 +1,1 @@
-"""What people are told: a notice, who gets it, and the text it is sent with. Values in, values out."""
+"""Notices to people: the notice, who gets it, and its text. Values in, values out."""

@@ -38,35 +38,35 @@ _SEVERITIES: dict[NoticeEvent, Severity] = {
     "drift_found": "warning",
 }
 _TITLES: dict[NoticeEvent, str] = {
-    "started": "{{ what }}: the release has begun",
+    "started": "{{ what }}: release started",
     "waiting_for_approval": "{{ what }} waits for your approval",
     "held": "{{ what }} is held",
     "refused": "{{ what }} was refused",
-    "failed": "{{ what }}: the release has failed",
+    "failed": "{{ what }}: release failed",
     "rolled_back": "{{ what }} was rolled back",
     "promoted": "{{ what }} is live",
     "inconclusive": "{{ what }}: the canary cannot be judged yet",
     "lease_lost": "{{ what }}: the canary lost its lease",
-    "drift_found": "{{ what }}: drift was found",
+    "drift_found": "{{ what }}: drift found",
 }
 _MEANINGS: dict[NoticeEvent, str] = {
-    "started": "No user meets it before the gates have passed.",
-    "waiting_for_approval": "Nothing goes on until a person answers in Airflow.",
-    "held": "It goes on by itself when this ends. A rollback is never held.",
-    "refused": "No user is on it; what was live stays live.",
+    "started": "It gets no users before it passes the gates.",
+    "waiting_for_approval": "The release waits until a person answers in Airflow.",
+    "held": "It continues automatically when this ends. Rollbacks are never held.",
+    "refused": "It has no users. The live version stays live.",
     "failed": "It was not promoted.",
-    "rolled_back": "No new request is led to it any more.",
+    "rolled_back": "It gets no new requests.",
     "promoted": "It has all traffic.",
-    "inconclusive": "The weight stays as it is meanwhile.",
-    "lease_lost": "It was taken to weight 0: its release could not be heard of for too long.",
-    "drift_found": "Nothing was changed by that.",
+    "inconclusive": "The weight stays the same in the meantime.",
+    "lease_lost": "Slipway set its weight to 0: its release had not renewed the lease for too long.",
+    "drift_found": "Nothing has been changed.",
 }
 # Of a rollback by hand, whose version is the one that is live and was to be left.
 _TITLES_BY_HAND: dict[NoticeEvent, str] = {
-    "refused": "{{ what }}: the rollback was refused",
-    "failed": "{{ what }}: the rollback has failed",
+    "refused": "{{ what }}: rollback refused",
+    "failed": "{{ what }}: rollback failed",
 }
-_MEANING_BY_HAND = "What was live stays live, unless the reason says otherwise."
+_MEANING_BY_HAND = "The live version stays live, unless the reason says otherwise."
 _TEXT = """\
 {{ meaning }}
 {% if notice.reason %}
@@ -151,7 +151,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, StrictUndefined
 
     return Environment(
-        # No HTML is made here: messages are plain text, and receivers are told so.
+        # No HTML is made here: messages are plain text, and are marked as such for receivers.
         autoescape=False,  # noqa: S701
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,4 +1,4 @@
-"""A notice: one thing that people are told about a model, and what is kept of its delivery."""
+"""A notice: one message to people about a model, and what is kept of its delivery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def _at_most(limit: int) -> BeforeValidator:
-    # What is too long is shortened, what is no Unicode is replaced: no text must keep people from being told.
+    # What is too long is shortened, what isn't valid Unicode is replaced: no text may prevent a notice.
     def cut(value: object) -> object:
         if not isinstance(value, str):
             return value
@@ -41,7 +41,7 @@ class Fact(BaseModel):
 
 
 class Notice(OperationsDocument):
-    """One thing that people are told.
+    """One message to people.
 
     `reason`, and the facts' values, may come from a model or from a person: they are made harmless where the message
     is written. `release_id` is the Airflow run, "" where none is meant, and `dag_id` its DAG. `evidence` is the
@@ -65,7 +65,7 @@ class Notice(OperationsDocument):
 
     @property
     def id(self) -> str:
-        """The notice's name: equal when the same thing is told again, by which a receiver may drop the second one."""
+        """The notice's name: equal if the same message is sent again, so that a receiver can drop the second one."""
         said = (self.event, self.model, str(self.version or ""), self.dag_id, self.release_id, self.about)
         return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

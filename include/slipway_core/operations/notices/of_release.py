@@ -19,7 +19,7 @@ from slipway_core.record.events import Event, Outcome
 from slipway_core.record.kinds import ReleaseStarted, WindowJudged
 from slipway_core.record.state import ReleaseState
 from slipway_core.rollout.lease import Lease
-from slipway_core.rollout.pods.drain import told_of
+from slipway_core.rollout.pods.drain import recorded_drain_summary
 from slipway_core.spec.notify import NoticeEvent
 from slipway_core.spec.release_file import ReleaseSpec
 from slipway_core.spec.rollout.plan import CanaryPlan
@@ -55,7 +55,7 @@ def outcome_notice(
     seconds = state.seconds_from_first_bad_answer_to_weight_0
     if seconds is not None:
         facts.append(Fact(name="first bad answer to weight 0", value=duration(seconds)))
-    drained = told_of(state.drained, state.drain_seconds, state.open_requests)
+    drained = recorded_drain_summary(state.drained, state.drain_seconds, state.open_requests)
     if state.outcome == "rolled_back" and drained:
         facts.append(Fact(name="what was open on it", value=drained))
     if state.outcome == "promoted" and state.seconds is not None:
@@ -201,9 +201,9 @@ def lease_lost_notice(model: str, version: int, lease: Lease, *, at: datetime, d
     if lease.ended_by != GUARD:
         return None
     with suppress(UserError):
-        told = parse_storage_uri(lease.candidate_uri)[1]
+        named = parse_storage_uri(lease.candidate_uri)[1]
         # The lease is read on the way back: whatever it names must not end that with an error.
-        version = told if told <= VERSION_LIMIT else version
+        version = named if named <= VERSION_LIMIT else version
     ended = [] if lease.ended_at is None else [Fact(name="ended", value=utc_text(lease.ended_at))]
     return Notice(
         event="lease_lost",
@@ -248,9 +248,9 @@ def verdict_facts(verdict: Verdict | None) -> list[Fact]:
     facts.append(Fact(name="errors", value=", ".join(errors)))
     if verdict.window is not None:
         latencies = {"candidate": verdict.window.candidate, "stable": verdict.window.stable}
-        told = [text for who, sample in latencies.items() if (text := _p99(who, sample))]
-        if told:
-            facts.append(Fact(name="p99, last window", value=", ".join(told)))
+        shown = [text for who, sample in latencies.items() if (text := _p99(who, sample))]
+        if shown:
+            facts.append(Fact(name="p99, last window", value=", ".join(shown)))
     evidence = f"{number(seen.total_evidence)}; the candidate fails at {number(seen.threshold)}"
     facts.append(Fact(name="evidence against it", value=evidence))
     return facts
@@ -270,7 +270,7 @@ def _p99(who: str, sample: Sample) -> str:
 
 
 def inconclusive_after_s(bake_s: float, plan: CanaryPlan) -> float:
-    """Return for how long a step is watched before people are told that its verdict does not come.
+    """Return for how many seconds a step is watched before people are notified that its verdict is missing.
 
     Twice its bake, and in any case before the limit at which the step ends: in the middle between the two then.
     """

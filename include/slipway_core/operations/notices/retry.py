@@ -48,8 +48,8 @@ def after_sending(entry: OutboxEntry, failures: Mapping[str, Failure]) -> Sent:
         to = tuple(one for one in reasons if failures[one].is_final is is_final)
         if not to:
             return None
-        told = {one: reasons[one] for one in to}
-        return entry.model_copy(update={"to": to, "attempts": entry.attempts + 1, "failures": told})
+        left = {one: reasons[one] for one in to}
+        return entry.model_copy(update={"to": to, "attempts": entry.attempts + 1, "failures": left})
 
     return Sent(left=of(is_final=False), refused=of(is_final=True))
 

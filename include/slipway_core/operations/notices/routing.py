@@ -1,4 +1,4 @@
-"""Who is told of an event: by the release file, or by the default for all models."""
+"""Who is notified of an event: by the release file, or by the default for all models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway_core.spec.notify import NOTICE_EVENTS, NoticeEvent, Notify, NotifyR
 
 
 def receivers_of(rules: Iterable[NotifyRule], event: NoticeEvent) -> tuple[str, ...]:
-    """Return the connections that are told of the event, each once."""
+    """Return the connections that are notified of the event, each once."""
     return tuple(dict.fromkeys(rule.to for rule in rules if event in rule.on))
 
 

@@ -75,7 +75,7 @@ class Finding(OperationsDocument):
     check: Check
     is_unchecked: bool
     status: Status
-    told: Line
+    summary: Line
     details: tuple[Line, ...] = ()
     more: int = 0
     digest: str = ""
@@ -145,9 +145,9 @@ def _results(report: ModelReport) -> Iterable[CheckResult]:
     """Yield every check, whether it is known what is live among them."""
     checked = {one.check for one in report.checks}
     if report.standing == "could_not_check":
-        yield CheckResult(check="live", outcome="could_not_check", told=report.why)
+        yield CheckResult(check="live", outcome="could_not_check", summary=report.why)
     elif "live" not in checked:
-        yield CheckResult(check="live", outcome="passed", told=report.why)
+        yield CheckResult(check="live", outcome="passed", summary=report.why)
     yield from report.checks
 
 
@@ -183,7 +183,7 @@ def _left_behind(
 def _seen(before: Finding | None, report: ModelReport, result: CheckResult, *, opens_after: int) -> Finding:
     is_unchecked = result.outcome == "could_not_check"
     now = {
-        "told": result.told,
+        "summary": result.summary,
         "details": result.details,
         "more": result.more,
         "digest": result.digest,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 LEAST_ROWS = 50
-"""With fewer rows on either side nothing is told."""
+"""With fewer rows on either side, drift isn't judged."""
 COLUMNS_LIMIT = 200
 """Of an input with more columns so many are compared, evenly spread."""
 _P_MAX = 0.001

@@ -25,7 +25,7 @@ Number = float | int | None
 
 
 class CheckResult(BaseModel):
-    """One check. `told` is a sentence for people, with numbers; `details` name what differs, the same text each day.
+    """One check. `summary` is a sentence for people, with figures; `details` name what differs, the same text each day.
 
     `more` counts the details that are left out, `digest` is of all of them.
     """
@@ -34,7 +34,7 @@ class CheckResult(BaseModel):
 
     check: Check
     outcome: Outcome
-    told: Line
+    summary: Line
     details: tuple[Line, ...] = ()
     more: int = 0
     digest: str = ""
@@ -48,7 +48,7 @@ class CheckResult(BaseModel):
 
 def passed(check: Check, summary: str, **numbers: Number) -> CheckResult:
     """Return the result of a check that found what was expected."""
-    return CheckResult(check=check, outcome="passed", told=clipped(summary), numbers=numbers)
+    return CheckResult(check=check, outcome="passed", summary=clipped(summary), numbers=numbers)
 
 
 def differs(check: Check, summary: str, details: Iterable[str], **numbers: Number) -> CheckResult:
@@ -60,7 +60,7 @@ def differs(check: Check, summary: str, details: Iterable[str], **numbers: Numbe
     return CheckResult(
         check=check,
         outcome="differs",
-        told=clipped(summary),
+        summary=clipped(summary),
         details=tuple(every[:DETAILS_LIMIT]),
         more=max(0, len(every) - DETAILS_LIMIT),
         digest=hashlib.sha256("\n".join(every).encode()).hexdigest(),
@@ -70,17 +70,17 @@ def differs(check: Check, summary: str, details: Iterable[str], **numbers: Numbe
 
 def could_not_check(check: Check, error: object) -> CheckResult:
     """Return the result of a check that could not read what it needs; that is never a pass."""
-    return CheckResult(check=check, outcome="could_not_check", told=clipped(str(error)))
+    return CheckResult(check=check, outcome="could_not_check", summary=clipped(str(error)))
 
 
 def no_reference(check: Check, summary: str, **numbers: Number) -> CheckResult:
     """Return the result of a check that has nothing from the release to compare with."""
-    return CheckResult(check=check, outcome="no_reference", told=clipped(summary), numbers=numbers)
+    return CheckResult(check=check, outcome="no_reference", summary=clipped(summary), numbers=numbers)
 
 
 def left_out(check: Check, summary: str) -> CheckResult:
     """Return the result of a check that cannot be made of such a model."""
-    return CheckResult(check=check, outcome="left_out", told=clipped(summary))
+    return CheckResult(check=check, outcome="left_out", summary=clipped(summary))
 
 
 def clipped(text: str) -> str:
@@ -115,7 +115,7 @@ class ModelReport(OperationsDocument):
         """Return in words what could not be checked."""
         if self.standing == "could_not_check":
             return (self.why,)
-        return tuple(f"{one.check}: {one.told}" for one in self.checks if one.outcome == "could_not_check")
+        return tuple(f"{one.check}: {one.summary}" for one in self.checks if one.outcome == "could_not_check")
 
 
 class RunReport(OperationsDocument):

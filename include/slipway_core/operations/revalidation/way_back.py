@@ -1,4 +1,4 @@
-"""`on_drift: roll_back`: which findings ask for the version before, and what is told of a finding."""
+"""`on_drift: roll_back`: which findings ask for the previous version, and the notice of a finding."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def rollback_run_id(model: str, version: int, asking: Iterable[Finding]) -> str:
 
 def rollback_reason(asking: Iterable[Finding], run: str) -> str:
     """Return what the record says of a rollback that revalidation starts."""
-    reasons = "; ".join(f"{one.name}: {one.told}" for one in asking)
+    reasons = "; ".join(f"{one.name}: {one.summary}" for one in asking)
     return shortened(f"model_revalidation ({run}) has found {reasons}", _REASON_LIMIT)
 
 
 def drift_notice(
     finding: Finding, *, on_drift: OnDrift, page: str, run: str, dag_id: str, at: datetime
 ) -> Notice:
-    """Return what people are told of a finding that was opened."""
+    """Return the notice of a finding that was opened."""
     facts = (
         Fact(name="finding", value=finding.name),
         Fact(name="check", value=finding.check),
@@ -68,7 +68,7 @@ def drift_notice(
         model=finding.model,
         version=finding.version,
         at=at,
-        reason=finding.told,
+        reason=finding.summary,
         facts=facts,
         release_id=run,
         dag_id=dag_id,

@@ -1,6 +1,6 @@
 """The frame of a canary's charts: an axis of time with its steps and the stretches without data, and the lines' styles.
 
-The colours can be told apart also by people who see fewer of them (Okabe and Ito, "Color universal design", 2008),
+The colors can be distinguished also by people who see fewer of them (Okabe and Ito, "Color universal design", 2008),
 and each line has a style of its own.
 """
 
@@ -100,7 +100,7 @@ def legend(figure: Figure, axis: TimeAxis, lines: Mapping[str, Mapping[str, Any]
         words.append("no data")
     if axis.replayed_s:
         handles.append(Patch(facecolor=HEX["latency_ceiling"], alpha=0.13, linewidth=0))
-        words.append("replays beside users' requests")
+        words.append("replays in addition to users' requests")
     legend = figure.legend(
         handles,
         words,

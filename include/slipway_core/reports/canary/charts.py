@@ -33,8 +33,8 @@ from slipway_core.written_numbers import amount, counted, number, tick
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Of a line of many values so many lowest and highest ones are drawn; of many weights so many are told in words.
-_PARTS, _MOST_TOLD = 400, 40
+# How many lowest and highest values of a long line are drawn, and how many weights are listed in words.
+_PARTS, _MOST_LISTED = 400, 40
 # A word above a line, at its left end.
 _BESIDE: dict[str, Any] = {"xytext": (4, 3), "textcoords": "offset points"}
 
@@ -114,8 +114,8 @@ def _weight_chart(run: CanaryRun, axis: TimeAxis) -> Chart:
                 annotation_clip=False,
             )
             plot.plot([place_s], [108], marker="v", color=HEX["ink"], markersize=4, clip_on=False, zorder=4)
-    steps = ", then ".join(f"{weight} % at {duration(at_s)}" for at_s, weight in every[:_MOST_TOLD])
-    if len(every) > _MOST_TOLD:
+    steps = ", then ".join(f"{weight} % at {duration(at_s)}" for at_s, weight in every[:_MOST_LISTED])
+    if len(every) > _MOST_LISTED:
         steps += f", and so on; {len(every)} in all, {every[-1][1]} % at the end"
     return _finish(
         figure,
@@ -181,7 +181,7 @@ def _latency_chart(points: Sequence[Point], axis: TimeAxis) -> list[Chart]:
             "Latency",
             "Half of the answers were faster than p50 (thin), all but 1 in 100 faster "
             "than p99 (thick); read from a histogram, even between its bounds."
-            + (" What lies above its last bound is drawn there." if beyond else ""),
+            + (" Values above its last bound are drawn there." if beyond else ""),
             f"Four lines over time on a logarithmic axis; {_last_of(lines, ' ms')}.",
         )
     ]
@@ -190,7 +190,7 @@ def _latency_chart(points: Sequence[Point], axis: TimeAxis) -> list[Chart]:
 def _evidence_chart(windows: Sequence[JudgedWindow], axis: TimeAxis) -> Chart:
     statistics = [window.statistics for window in windows]
     threshold = float(statistics[-1].threshold)
-    # The stake is 1; what each question had of it is not told.
+    # The stake is 1; the share of each hypothesis isn't recorded.
     times = [axis.seconds(windows[0].began_at), *(axis.seconds(window.at) for window in windows)]
     lines = {"total": [1.0, *(float(each.total_evidence) for each in statistics)]}
     for name, _ in by_hypothesis(statistics[-1].evidence):
@@ -224,7 +224,7 @@ def _evidence_chart(windows: Sequence[JudgedWindow], axis: TimeAxis) -> Chart:
         "Evidence against the candidate",
         "It begins at 1, and the candidate fails when the total reaches the threshold; each line inside the total is "
         "one question."
-        + (" What lies beyond the axis is drawn at its edge." if clipped else "")
+        + (" Values beyond the axis are drawn at its edge." if clipped else "")
         + (
             f" Of each {together} windows the lowest and the highest value are drawn." if together > 1 else ""
         ),

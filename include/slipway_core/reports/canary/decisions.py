@@ -19,7 +19,7 @@ from slipway_core.record.kinds import (
     WeightObserved,
 )
 from slipway_core.reports.canary.document import Decision
-from slipway_core.rollout.pods.drain import told_of
+from slipway_core.rollout.pods.drain import recorded_drain_summary
 
 _BACK = "The stable version alone gets new requests again."
 _WEIGHT_0 = "Weight 0 was seen: new requests go to the stable version."
@@ -67,7 +67,7 @@ def weight_0_times(events: Sequence[Event]) -> list[datetime]:
 
 def _drained(data: RolledBack) -> str:
     """Say whether anybody was still on the candidate; "" where nobody looked."""
-    return told_of(data.drained, data.drain_seconds, data.open_requests)
+    return recorded_drain_summary(data.drained, data.drain_seconds, data.open_requests)
 
 
 def _seen_after(data: RolledBack) -> str:

@@ -108,11 +108,10 @@ def _state(events: Sequence[Event], release_id: str | None) -> ReleaseState:
 
 
 def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """Split the events of one release where its canary was begun anew; what comes before the first is left
-    out.
+    """Split the events of one release where its canary started again; events before the first start are omitted.
 
-    A task that died while it wrote what it had been told writes it again, and a watch that was started anew
-    looks at the traffic again: what is no news counts once.
+    A task that died while it wrote its events writes them again, and a watch that was restarted observes the traffic
+    again: repeated events count once.
     """
     run: list[Event] | None = None
     seen: defaultdict[datetime, list[EventData]] = defaultdict(list)

@@ -124,7 +124,7 @@ def _lead(evidence: CanaryEvidence, run: CanaryRun | None) -> str:
         reason = evidence.reason
         return "The release ended before this version had any users." + (f" {reason}" if reason else "")
     if not run.windows and evidence.stable_storage_uri is None:
-        return "This is the model's first version: there was no canary, because there was nothing to compare it with."
+        return "First version: no canary, because there was nothing to compare it with."
     last = run.windows[-1] if run.windows else None
     begun = next((done for done in run.decisions if done.kind == "rollback_started"), None)
     if begun is not None and (last is None or begun.reason != last.reason):

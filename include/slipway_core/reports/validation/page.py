@@ -77,11 +77,11 @@ class _Rows:
     def of(cls, numbers: Mapping[str, Any]) -> _Rows | None:
         if numbers.get("rows") is None:
             return None
-        told = (
+        row_counts = (
             ("not_finite_rows", "with answers that are not finite"),
             ("unanswered_rows", "without an answer"),
         )
-        bad = ", ".join(f"{numbers[name]} {words}" for name, words in told if numbers.get(name))
+        bad = ", ".join(f"{numbers[name]} {words}" for name, words in row_counts if numbers.get(name))
         return cls(int(numbers["rows"]), bad)
 
 

@@ -46,11 +46,11 @@ class Dialect(ABC, Generic[ObservedT]):
     #: Namespace and name of the ConfigMap that tells whether a first deployment comes up, and can have a canary.
     config_map: ClassVar[tuple[str, str]]
 
-    def beside(self, isvc: Object) -> tuple[Reading, ...]:
+    def readings(self, isvc: Object) -> tuple[Reading, ...]:
         """Return what every observation reads, in this order, after the InferenceService."""
         return ()
 
-    def behind(self, isvc: Object) -> tuple[Reading, ...]:
+    def extra_readings(self, isvc: Object) -> tuple[Reading, ...]:
         """Return what is read besides where it is asked for; a rollback's first patch does not wait for it."""
         return ()
 

@@ -1,7 +1,7 @@
 """Which dialect an InferenceService speaks: the one place that knows all of them.
 
     observed = observe(isvc, evidence)
-    dialect_of(isvc).behind(isvc), dialect_named(observed.dialect).roll_back(goal, observed)
+    dialect_of(isvc).extra_readings(isvc), dialect_named(observed.dialect).roll_back(goal, observed)
 
 KServe's deployment mode chooses; where no mode is named it is Knative, KServe's own default. An unknown mode is refused
 on the way up (`preflight`). It is read, and taken back, as Knative's, whose notes lie on the object itself: the way

@@ -198,31 +198,27 @@ class Drain:
         return Drained(how, max(look.at_s - self._weight_0_s, 0.0), active)
 
 
-def told(drained: Drained) -> str:
-    """Return what people are told of the candidate once no new request is led to it."""
+def drain_summary(drained: Drained) -> str:
+    """Return a sentence on the candidate's open requests once it receives no new ones."""
     after = f"{drained.seconds:.0f} s after weight 0"
     match drained.how:
         case "counted":
-            return (
-                f"Nobody is on the candidate: {after} the router counted no open request, and none had begun."
-            )
+            return f"The candidate has no users: {after} the router counted no open requests and no new ones."
         case "pods_ended":
-            return f"Nobody is on the candidate: {after} its pods were gone. Open requests were not counted."
+            return f"The candidate has no users: {after} its pods were gone. Open requests were not counted."
         case "still_asked":
             count = "requests" if drained.active is None else f"{drained.active:,} open requests"
-            return (
-                f"Somebody is still on the candidate: {after} the router counts {count} there, or new ones."
-            )
+            return f"The candidate still has users: {after} the router counts {count} there, or new ones."
         case "unseen":
             return (
-                f"Whether anybody is still on the candidate could not be seen, up to {after}: the router's count of "
-                "open requests was not read, and its pods were not seen to go."
+                f"Whether the candidate still has users is unknown, up to {after}: the router's count of "
+                "open requests was not read, and its pods were not seen to end."
             )
 
 
-def told_of(how: str | None, seconds: float | None, active: int | None) -> str:
-    """Return what a record tells of it; "" where it tells nothing that is known."""
+def recorded_drain_summary(how: str | None, seconds: float | None, active: int | None) -> str:
+    """Return that sentence from a record's fields; "" if they hold no known value."""
     for known in get_args(HowDrained):
         if how == known and seconds is not None:
-            return told(Drained(known, seconds, active))
+            return drain_summary(Drained(known, seconds, active))
     return ""

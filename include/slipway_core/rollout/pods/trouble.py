@@ -67,8 +67,8 @@ class PodTrouble:
         return self.about, self.cause
 
     @property
-    def told(self) -> str:
-        """What people are told of it."""
+    def summary(self) -> str:
+        """Pod, cause and what was found, in one line."""
         return f"{self.about}: {self.cause}: {self.found}"
 
 
@@ -92,8 +92,8 @@ def _terminating(name: str) -> PodTrouble:
     return PodTrouble(
         "Terminating",
         f"the pod {name}",
-        "somebody, or the cluster, ends it",
-        "wait for the one that replaces it; where it stays, look at its node and its finalizers (kubectl describe pod)",
+        "somebody or the cluster is ending it",
+        "wait for the pod that replaces it; if it remains, check its node and its finalizers (kubectl describe pod)",
     )
 
 
@@ -165,7 +165,7 @@ def _not_pulled(about: str, reason: str, image: str, said: str) -> PodTrouble:
     remedy = {
         "never": "push the image, or correct its name (`rollout.runtime_version`, the ServingRuntime)",
         "not_permitted": "let the nodes into the registry: the node's role, or the service account's imagePullSecrets",
-        "may_come": "the kubelet tries again by itself; look at the registry and the node's way to it",
+        "may_come": "the kubelet tries again automatically; check the registry and the node's network path to it",
     }[what]
     patience_s = {"never": 0.0, "not_permitted": LOGIN_PATIENCE_S, "may_come": math.inf}[what]
     found = f"the image {image or '?'} cannot be pulled. {said}".rstrip(". ")
@@ -181,7 +181,7 @@ def _crashed(about: str, end: Mapping[str, Any], ends: int, *, is_server: bool) 
     said = _said(end)
     found = (
         f"it has ended {_times(ends)}, last with exit code {'unknown' if code is None else code}"
-        f"{f' ({reason})' if reason else ''}{f': {said}' if said else ', without a last word'}"
+        f"{f' ({reason})' if reason else ''}{f': {said}' if said else ', without a log line'}"
     )
     patience_s = 0.0 if ends >= limit else math.inf
     blames: Blamed = "version" if is_server and reason not in _HOPELESS_ENDS else "setup"
@@ -190,7 +190,7 @@ def _crashed(about: str, end: Mapping[str, Any], ends: int, *, is_server: bool) 
 
 def _remedy_of_end(reason: str, is_server: bool) -> str:
     if reason == "OOMKilled" and not is_server:
-        return "raise that container's own memory limit, where it is configured (KServe, Knative, the mesh)"
+        return "raise that container's own memory limit where it is configured (KServe, Knative, the mesh)"
     if reason == "OOMKilled":
         return "raise `rollout.resources.memory` in the release file, or make the model smaller"
     if reason in ("StartError", "ContainerCannotRun"):

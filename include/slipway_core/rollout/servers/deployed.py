@@ -1,7 +1,7 @@
 """How an InferenceService differs from what the release file says of its servers.
 
-A release changes the model of what is deployed, and nothing else: what a person has set there stays. So where the
-release file says something else that is told, and takes effect when somebody changes the InferenceService.
+A release changes the model of what is deployed, and nothing else: what a person has set there stays. So if the release
+file says something else, the difference is reported; it takes effect when somebody changes the InferenceService.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def _differences(wanted: Mapping[str, Any], found: Mapping[str, Any], mode: str)
     asked = mapping(mapping(wanted.get("spec")).get("predictor"))
     for field, key in _PREDICTOR.items():
         if not _same(asked.get(field), found.get(field)):
-            yield _told(key, found.get(field), asked.get(field))
+            yield _difference(key, found.get(field), asked.get(field))
     asked, found = (mapping(one.get("model")) for one in (asked, found))
     for field, key in _MODEL.items():
         if not _same(asked.get(field), found.get(field)):
-            yield _told(key, found.get(field), asked.get(field))
+            yield _difference(key, found.get(field), asked.get(field))
     for kind in ("requests", "limits"):
         ours, theirs = (mapping(mapping(one.get("resources")).get(kind)) for one in (asked, found))
         for name in sorted({*ours, *theirs}):
             if not _same(ours.get(name), theirs.get(name)):
-                yield _told(f"resources ({kind}, {name})", theirs.get(name), ours.get(name))
+                yield _difference(f"resources ({kind}, {name})", theirs.get(name), ours.get(name))
 
 
 def _same(asked: Any, found: Any) -> bool:
@@ -78,7 +78,7 @@ def _amount(value: Any) -> Any:
     return None
 
 
-def _told(key: str, found: Any, asked: Any) -> str:
+def _difference(key: str, found: Any, asked: Any) -> str:
     return f"`{key}` is {_shown(found)}, in the release file {_shown(asked)}"
 
 

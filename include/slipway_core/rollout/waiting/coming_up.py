@@ -82,8 +82,8 @@ class ComingUp:
             and now_s - self._seen.since_s.get(trouble.key, now_s) >= trouble.patience_s
         ):
             return _given_up(trouble)
-        reason = f"{action.reason.rstrip()} {_sentence(trouble.told)}"
-        return replace(action, reason=reason, failure=action.failure or trouble.told)
+        reason = f"{action.reason.rstrip()} {_sentence(trouble.summary)}"
+        return replace(action, reason=reason, failure=action.failure or trouble.summary)
 
     def _blamed_by_pods(self, failed: Impossible, goal: Goal, observed: Observed, now_s: float) -> Impossible:
         """Return a failure that the status tells, with what the pods show: the status says that a container ended, and
@@ -94,7 +94,7 @@ class ComingUp:
         trouble = self._seen.trouble
         if trouble is None or trouble.blames != "setup" or self._seen.any_is_ready:
             return failed
-        reason = f"{failed.reason} {_sentence(trouble.told)}"
+        reason = f"{failed.reason} {_sentence(trouble.summary)}"
         return replace(failed, reason=reason, kind="setup_failed", remedy=trouble.remedy)
 
     def at_the_end(self, goal: Goal) -> Impossible | None:
@@ -152,7 +152,7 @@ def _not_made(goal: Goal, observed: Observed) -> PodTrouble | None:
 
 def _given_up(trouble: PodTrouble) -> Impossible:
     passed = "" if trouble.patience_s in (0.0, math.inf) else f" (for {trouble.patience_s:.0f} s and more)"
-    reason = f"The version does not come up{passed}: {_sentence(trouble.told)}"
+    reason = f"The version does not come up{passed}: {_sentence(trouble.summary)}"
     kind = "load_failed" if trouble.blames == "version" else "setup_failed"
     return Impossible(reason, kind=kind, remedy=trouble.remedy)
 

@@ -16,7 +16,7 @@ class WaitFallback:
         self._is_sent = False
         self._what = self._trouble = ""
 
-    def told_of(self, action: Action) -> Action:
+    def with_trouble(self, action: Action) -> Action:
         """Return the action; a wait whose fallback could not be sent says so."""
         if not isinstance(action, Wait) or action.fallback is None:
             self._since_s, self._trouble = None, ""

@@ -35,8 +35,8 @@ Uri = Callable[[str], str]
 class Places:
     """Where a conversion finds its source and golden set and leaves its result: S3 addresses.
 
-    `uri` makes the address of another file beside the source. Only a converter that lays out a whole repository is
-    told `model` and `version`. `golden_arguments` say how the golden set's rows lie.
+    `uri` makes the address of another file in the source's folder. Only a converter that lays out a whole repository
+    receives `model` and `version`. `golden_arguments` give the axis of the golden set's rows.
     """
 
     source: str
@@ -88,7 +88,7 @@ class Conversion(ChosenPart, PodSettings):
     default_image: ClassVar[str]
     """The name of one in `include/images/`; or, of another package's target, an image with its tag."""
     lays_out_repository: ClassVar[bool] = False
-    """Whether the converter leaves a whole model repository with its configurations, for which it is told model
+    """Whether the converter leaves a whole model repository with its configurations, for which it receives model
     and version; otherwise it leaves one file, and `serving` describes how that is served.
     """
     compares: ClassVar[bool] = False

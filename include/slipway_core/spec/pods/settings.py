@@ -20,7 +20,7 @@ from slipway_core.spec.pods.resources import Resources
 
 LONGEST_STARTUP_S = 3600
 StartupSeconds = Annotated[int, Field(ge=1, le=LONGEST_STARTUP_S)]
-# What a pod asks of a node's disk that is not told how much it needs; its limit is larger.
+# A pod's request of a node's disk if none is configured; its limit is larger.
 _LEAST_DISK = "1Gi"
 
 

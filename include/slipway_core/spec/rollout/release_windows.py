@@ -77,7 +77,7 @@ class ReleaseWindow(SpecPart):
                 f'a window from {self.opens} to {self.closes} is empty; for a whole day, close it at "24:00"'
             )
         if len(set(self.days)) < len(self.days):
-            raise ValueError(f"a day is named twice: {', '.join(self.days)}")
+            raise ValueError(f"a day is listed twice: {', '.join(self.days)}")
         return self
 
     @property

@@ -39,7 +39,7 @@ _DEFAULT_STEPS = (
 
 
 LONGEST_DRAIN_S = 900
-AfterRollback = Literal["wait", "go_on"]
+AfterRollback = Literal["wait", "continue"]
 OnHold = Literal["wait", "refuse"]
 
 
@@ -78,7 +78,7 @@ class Rollout(Predictor):
     preview: Preview | None = None
     """Left out: the candidate comes up with its first percent of users."""
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
-    """A release that starts during another of the same model waits for its turn, or is told to come again."""
+    """What a release does that starts during another of the same model: it waits for its turn, or it is refused."""
     release_windows: Annotated[tuple[ReleaseWindow, ...], Field(max_length=20)] = ()
     """When releases may begin and raise weights; empty: always. A rollback never waits."""
     on_hold: OnHold = "wait"
@@ -105,7 +105,7 @@ class Rollout(Predictor):
         shortest, longest = min(step.bake_s for step in self.steps), max(step.bake_s for step in self.steps)
         if shortest < self.window_s:
             raise ValueError(
-                f"a step of {shortest} s is shorter than `window_s: {self.window_s}`: nobody would look"
+                f"a step of {shortest} s is shorter than `window_s: {self.window_s}`, so no window would fit"
             )
         if longest > self.max_bake_s:
             raise ValueError(f"a step of {longest} s is longer than `max_bake_s: {self.max_bake_s}`")
@@ -115,7 +115,7 @@ class Rollout(Predictor):
     def _mirror_comparison_needs_a_preview(self) -> Self:
         if self.mirror_comparison is not None and self.preview is None:
             raise ValueError(
-                "`mirror_comparison:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
+                "`mirror_comparison:` needs `preview:` (write `preview: {}`): without it no candidate exists to compare"
             )
         return self
 
@@ -134,13 +134,13 @@ class Rollout(Predictor):
         if obstacle is not None:
             found, remedy = obstacle
             raise ValueError(
-                f"nobody would read the answers inside the model's streams (`streaming`): {found}. {remedy[0].upper()}"
-                f"{remedy[1:]}"
+                f"the answers inside the model's streams would not be checked (`streaming`): {found}. "
+                f"{remedy[0].upper()}{remedy[1:]}"
             )
         return self
 
     @model_validator(mode="after")
-    def _replays_are_told_from_users(self) -> Self:
+    def _replays_are_distinguishable(self) -> Self:
         trusted = self.metrics.sees_users_only or self.golden_replay.metrics_see_users_only
         if self.on_inconclusive == "golden_replay" and not trusted:
             raise ValueError(

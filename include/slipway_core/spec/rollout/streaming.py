@@ -58,7 +58,7 @@ def streams_obstacle(
         )
     if not deployment_mode(mode).stable_has_url:
         return (
-            f"{mode} mode, where stable has no URL of its own at which it could be streamed golden requests",
+            f"{mode} mode, in which stable has no URL of its own for streamed golden requests",
             f"deploy the model in {modes_with_stable_url()} mode, where both revisions have one (tag routing); or read "
             "answers at the router, in an access log or a filter, and say so with `rollout.streaming: "
             "{answers_read_by: metrics}`",

@@ -19,7 +19,7 @@ _MOST_REPLICAS = 10_000
 class Predictor(Placement):
     """The predictor of a model's InferenceService, as its first release makes it.
 
-    Later releases change the model alone: what is deployed otherwise than is written here is told, and stays.
+    Later releases change only the model. Other differences from what is deployed are reported, and stay.
     """
 
     service_account: DnsLabel = "slipway-models"

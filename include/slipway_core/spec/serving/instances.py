@@ -49,7 +49,7 @@ class InstanceGroup(SpecPart):
         if self.gpus and self.kind != "gpu":
             raise ValueError("`gpus` needs `kind: gpu`")
         if len(set(self.gpus)) != len(self.gpus):
-            raise ValueError(f"`gpus` names one twice: {list(self.gpus)}")
+            raise ValueError(f"`gpus` lists one twice: {list(self.gpus)}")
         return self
 
 

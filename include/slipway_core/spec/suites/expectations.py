@@ -61,7 +61,7 @@ _ARGUMENTS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 # Why one of the library's is not taken, by a part of its name.
 _WHY_NOT = {
-    "regex": "a regular expression can take for ever",
+    "regex": "a regular expression can run forever",
     "pattern": "it needs a database",
     "strftime": "it reads each text by a format",
     "parseable": "it reads each text by a parser",

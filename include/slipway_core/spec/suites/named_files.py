@@ -102,10 +102,10 @@ def read_named_files(
 def _read(key: str, named: str, suffix: str, folder: Path, name: str) -> str:
     if not named.endswith(suffix) or "/" in named or "\\" in named or named.startswith("."):
         raise SpecError(
-            f"{name}: `{key}` names no file beside it",
+            f"{name}: `{key}` names a file that isn't in its folder",
             expected=f"the plain name of a file that ends with {suffix}",
             found=f"`{named[:200]}`",
-            remedy="Put the file beside the release file, and give its name alone.",
+            remedy="Put the file in the release file's folder, and give only its name.",
         )
     text = _text_of(folder / named, f"{name}: `{key}`")
     if suffix == ".json":
@@ -132,7 +132,7 @@ def _text_of(path: Path, where: str) -> str:
         found = getattr(error, "strerror", None) or "no UTF-8"
     raise SpecError(
         f"{where} names {path.name}, which cannot be read",
-        expected=f"a UTF-8 text of at most {FILE_LIMIT_BYTES // 1024} KiB beside the release file",
+        expected=f"a UTF-8 text of at most {FILE_LIMIT_BYTES // 1024} KiB in the release file's folder",
         found=found,
         remedy="Put it there, or correct the name.",
     )

@@ -35,7 +35,7 @@ def batch_contradictions(case: Case) -> Iterator[Contradiction]:
             elif entry.get("data_type") not in _DATATYPES:
                 yield Contradiction(
                     f"{place}.data_type",
-                    "is not one that Triton makes from a batch",
+                    "isn't a tensor that Triton creates from a batch",
                     " or ".join(_DATATYPES),
                     str(entry.get("data_type") or "none"),
                     "Correct it.",
@@ -66,4 +66,4 @@ def _targets(place: str, names: Sequence[str], before: set[str]) -> Iterator[Con
     if not names:
         yield Contradiction(place, "is missing", "the tensor that it makes", "none", "Write it.")
     for name in sorted({name for name in names if names.count(name) > 1 or name in before}):
-        yield Contradiction(place, "is made twice", "each tensor made once", name, "Remove one.")
+        yield Contradiction(place, "is created twice", "each tensor made once", name, "Remove one.")

@@ -1,4 +1,4 @@
-"""Contradictions inside a configuration, and between it and the model: each is told with its field."""
+"""Contradictions inside a configuration, and between it and the model: each names its field."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _preferred(case: Case) -> Iterator[Contradiction]:
             if not 1 <= int(size) <= case.max_batch_size:
                 yield Contradiction(
                     f"{place}.preferred_batch_size",
-                    "goes above `max_batch_size`" if int(size) > 0 else "is no size of a batch",
+                    "goes above `max_batch_size`" if int(size) > 0 else "is not a batch size",
                     f"sizes from 1 to {case.max_batch_size}"
                     if case.max_batch_size
                     else "none without batches",
@@ -133,7 +133,7 @@ def _priorities(case: Case) -> Iterator[Contradiction]:
         if not 1 <= int(level) <= levels:
             yield Contradiction(
                 f"dynamic_batching.priority_queue_policy[{level}]",
-                "is for a level that there is not",
+                "is for a level that does not exist",
                 f"a level from 1 to {levels}",
                 str(level),
                 "Correct the level, or raise `priority_levels`.",
@@ -234,7 +234,7 @@ def _foreign_profile(case: Case, place: str, group: Mapping[str, Any]) -> Iterat
         )
     elif not case.profiles and not all(profile.isdecimal() for profile in named):
         yield Contradiction(
-            f"{place}.profile", "is no number", "a number from 0", ", ".join(named), "Correct `profiles`."
+            f"{place}.profile", "is not a number", "a number from 0", ", ".join(named), "Correct `profiles`."
         )
 
 

@@ -26,7 +26,7 @@ def profile_contradictions(case: Case) -> Iterator[Contradiction]:
 
 
 def _used(group: Mapping[str, Any], count: int) -> list[int]:
-    """Return the numbers of a group's profiles that exist; one that does not exist is told elsewhere."""
+    """Return the numbers of a group's profiles that exist; another check reports those that don't."""
     given = [str(profile) for profile in group.get("profile") or ("0",)]
     return [int(profile) for profile in given if profile.isdecimal() and int(profile) < count]
 
@@ -40,7 +40,7 @@ def _batches(profile: EngineProfile) -> tuple[int, int]:
 
 
 def _largest_batch(case: Case, groups: Sequence[Sequence[int]]) -> Iterator[Contradiction]:
-    """Yield where `max_batch_size` is above what a profile takes; only the narrowest profile is told."""
+    """Yield a problem if `max_batch_size` is above what a profile takes; it names only the narrowest profile."""
     used = [(index, number) for index, numbers in enumerate(groups) for number in numbers]
     if not used:
         return
@@ -93,7 +93,7 @@ def _sizes(case: Case, number: int) -> Iterator[Contradiction]:
         shape = [*([-1] if case.max_batch_size else []), *(int(size) for size in dims)]
         least, most = (list(profile[end].get(name) or shape) for end in ("min", "max"))
         if len(shape) != len(least) or len(shape) != len(most):
-            continue  # told of by the comparison with the model's own shape
+            continue  # the comparison with the model's own shape reports it
         if any(
             size != -1 and not low <= size <= high for size, low, high in zip(shape, least, most, strict=True)
         ):

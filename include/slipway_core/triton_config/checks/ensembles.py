@@ -30,7 +30,7 @@ def ensemble_contradictions(case: Case) -> Iterator[Contradiction]:
             ", ".join(filter(None, (platform, backend))) or "none",
             "Correct it.",
         )
-    yield from _beside(case)
+    yield from _member_settings(case)
     steps = case.message("ensemble_scheduling").get("step") or ()
     if not steps:
         yield Contradiction(_STEPS, "is empty", "one step at least", "none", "Write the steps.")
@@ -41,7 +41,7 @@ def ensemble_contradictions(case: Case) -> Iterator[Contradiction]:
         yield from _flow(case, steps)
 
 
-def _beside(case: Case) -> Iterator[Contradiction]:
+def _member_settings(case: Case) -> Iterator[Contradiction]:
     for name in ("instance_group", "optimization", "model_warmup"):
         if case.config.get(name) or (name == "optimization" and name in case.config):
             yield Contradiction(

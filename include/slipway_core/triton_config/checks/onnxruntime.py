@@ -52,7 +52,7 @@ def _optional(
         if has_value:
             yield Contradiction(
                 f"{place}.optional",
-                "is missing: the model has a value of its own for this input",
+                "is missing: the model has a default value for this input",
                 "`optional: true`, or no such input",
                 "false",
                 "Write `optional: true`, or leave the input out.",
@@ -61,7 +61,7 @@ def _optional(
     if not has_value:
         yield Contradiction(
             f"{place}.optional",
-            f"does not go with `{tensor.name}`, for which the model has no value of its own",
+            f"does not go with `{tensor.name}`, for which the model has no default value",
             "an initializer of the model that is also an input of its graph",
             "an input that every request must bring",
             "Leave `optional` out, or export the model with a default value for it.",

@@ -27,7 +27,7 @@ def sequence_contradictions(case: Case) -> Iterator[Contradiction]:
             yield Contradiction(
                 f"{place}.name",
                 "is that of another control",
-                "an input of its own for each",
+                "a separate input for each",
                 name,
                 "Remove one.",
             )
@@ -48,7 +48,7 @@ def sequence_contradictions(case: Case) -> Iterator[Contradiction]:
     if not 0 <= utilization <= 1:
         yield Contradiction(
             "sequence_batching.direct.minimum_slot_utilization",
-            "is no share",
+            "is not a share",
             "a number from 0 to 1",
             str(utilization),
             "Correct it.",

@@ -22,7 +22,7 @@ async def stream_changes(
 ) -> web.StreamResponse:
     """Answer a watch; from `resourceVersion` on, or from the present objects when it is missing or 0.
 
-    A version that the history no longer holds is told as an ERROR event with a Status of code 410.
+    A version that the history no longer holds gives an ERROR event with a Status of code 410.
     """
     version = request.query.get("resourceVersion", "")
     if version and not version.isdecimal():

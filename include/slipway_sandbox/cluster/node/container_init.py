@@ -118,7 +118,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, END_NOW)
-    # The parent may have ended before it could be told of.
+    # The parent may have ended before this could be reported to it.
     if os.getppid() != int(sys.argv[1]):
         return 128 + signal.SIGKILL
     return supervise(start(sys.argv[3:]))

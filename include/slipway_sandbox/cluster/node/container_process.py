@@ -89,7 +89,7 @@ def launch_plan(
     words = [*container.get("command", []), *container.get("args", [])]
     argv = [_expanded(word, environment) for word in words]
     if not argv:
-        raise CannotStartError("no command specified: an emulated image has no entrypoint of its own")
+        raise CannotStartError("no command specified: an emulated image has no entrypoint")
     program = shutil.which(argv[0], path=environment["PATH"])
     if program is None:
         raise CannotStartError(f'exec: "{argv[0]}": executable file not found in $PATH')

@@ -25,7 +25,7 @@ class Change:
     resource: Resource
 
     def seen_as(self, resource: Resource, namespace: str | None, matches: Matcher) -> str | None:
-        """Return the event that a watcher with this view is told; None when the change does not concern it."""
+        """Return the event for a watcher with this view; None if the change does not concern it."""
         if self.resource != resource:
             return None
         if namespace and self.obj["metadata"].get("namespace") != namespace:

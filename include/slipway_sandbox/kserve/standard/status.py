@@ -90,7 +90,7 @@ def available(workload: Workload) -> Condition:
 
 
 def _model_status(predictor: Predictor, ready: ConditionStatus) -> dict[str, Any]:
-    """Return the status of the stable predictor's model; a failed load is told though old pods answer."""
+    """Return the status of the stable predictor's model; a failed load shows although old pods answer."""
     stable = predictor.workload(predictor.stable)
     phase = stable.newest.phase if stable else "pending"
     status: dict[str, Any] = {"copies": {"failedCopies": 0}, "transitionStatus": ""}

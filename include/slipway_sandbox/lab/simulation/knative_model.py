@@ -138,7 +138,7 @@ class KnativeModel:
                 "components": {
                     "predictor": {
                         **self.component,
-                        "traffic": [_told(target) for target in self.status_traffic],
+                        "traffic": [_status_target(target) for target in self.status_traffic],
                     }
                 },
             },
@@ -367,7 +367,7 @@ def _as_written(target: Target) -> Json:
     return {"latestRevision": True, "percent": target.percent, **({"tag": target.tag} if target.tag else {})}
 
 
-def _told(target: Json) -> Json:
+def _status_target(target: Json) -> Json:
     """Return a line of the traffic as the status has it: a tag has a host of its own."""
     url = {"url": f"http://{target['tag']}-digits-predictor.models.example.org"} if "tag" in target else {}
     return {**target, **url}

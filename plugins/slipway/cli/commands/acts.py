@@ -26,7 +26,7 @@ from slipway.cli.invocation import Invocation, OutputOption, command
 from slipway.cli.output import Format
 from slipway.cli.waiting import Deadline, wait_for_release, wait_for_rollback, wait_for_run
 from slipway_core.acts.act import Act, Ending, Field
-from slipway_core.acts.requests import Asked
+from slipway_core.acts.requests import ActInput
 from slipway_core.acts.table import ACTS
 
 _Required = inspect.Parameter.empty
@@ -139,7 +139,7 @@ def _do(
         given["until"] = end_of(given["until"], started)
     if "to" in given:
         given["version"] = given.pop("to")
-    asked = Asked(**given)
+    asked = ActInput(**given)
     done = carry_out(invocation, act, asked)
     invocation.printer.say(done.told)
     next_command = act.command.next_command.format(model=asked.model, version=asked.version)
@@ -165,7 +165,7 @@ class _Waited:
     """
 
     invocation: Invocation
-    asked: Asked
+    asked: ActInput
     done: Done
     started: datetime
     deadline: Deadline

@@ -124,7 +124,7 @@ def _require_data(path: Path, model: Any) -> None:
     if strange or len(located) > MAX_DATA_FILES:
         raise ModelInvalidError(
             f"{path} keeps weights in files that cannot be taken",
-            expected=f"at most {MAX_DATA_FILES} files beside the model, by plain names below its folder",
+            expected=f"at most {MAX_DATA_FILES} files in the model's folder, by plain names",
             found=", ".join(repr(plain(one)[:100]) for one in strange[:5]) or counted(len(located), "file"),
             remedy="Save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data').",
         )

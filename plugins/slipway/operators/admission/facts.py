@@ -131,7 +131,7 @@ class AdmissionReader:
 
         A release that nobody started may have waited for the lock of the one that was rolled back meanwhile.
         """
-        if who or self.spec.rollout.after_rollback == "go_on":
+        if who or self.spec.rollout.after_rollback == "continue":
             return None
         history = ModelHistory(self.spec.model, self.store.listing, self.log.warning)
         newest = history.newest(but=self.version).version

@@ -137,7 +137,7 @@ class WatchFleetOperator(FleetOperator):
                 f"{FLEET_RELEASE}",
             )
         if found:
-            since = min(one.at for one in kept.told.values())
+            since = min(one.at for one in kept.notified.values())
             raise AirflowSkipException(
                 f"told before, first on {since:%Y-%m-%d %H:%M} UTC: {'; '.join(found)}"
             )

@@ -112,13 +112,13 @@ class ModelLook:
             return
         self._require_time()
         model = look.arrivals[0].incoming.model
-        if not is_taken_back(self._store, attempts) or self._after_rollback(model) == "go_on":
+        if not is_taken_back(self._store, attempts) or self._after_rollback(model) == "continue":
             return
         versions = ", ".join(str(arrival.incoming.version) for arrival in look.arrivals)
         look.arrivals.clear()
         look.set_aside.append(
             f"{model}: version {newest.version} was rolled back, so a person starts what comes after it (version "
-            f"{versions}). Remedy: start `model_release` by hand, or set `rollout.after_rollback: go_on`."
+            f"{versions}). Remedy: start `model_release` by hand, or set `rollout.after_rollback: continue`."
         )
 
     def _landed(self, model: str, announced: Collection[int], look: Look) -> dict[int, Upload | None]:

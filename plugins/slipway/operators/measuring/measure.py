@@ -181,7 +181,7 @@ class MeasureVersionOperator(MeasuringStep):
         for one in findings:
             if not one.is_open or one.check != "benchmark" or one.opened_run != report.run:
                 continue
-            self.log.warning("the finding %s of %s is open: %s", one.name, run.model, one.told)
+            self.log.warning("the finding %s of %s is open: %s", one.name, run.model, one.summary)
             outbox.tell(
                 drift_notice(
                     one,

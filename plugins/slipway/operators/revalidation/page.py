@@ -97,5 +97,5 @@ def _amiss(
     return [
         *(f"{model}: could not check, its task has failed" for model in whole.not_looked_at),
         *(f"{one.model}: could not check {reason}" for one in reports for reason in one.not_checked),
-        *(f"{model}: {one.name}: {one.told}" for model, found in open_findings.items() for one in found),
+        *(f"{model}: {one.name}: {one.summary}" for model, found in open_findings.items() for one in found),
     ]

@@ -148,9 +148,9 @@ class RevalidateModelOperator(RevalidationOperator):
     def _tell(self, report: ModelReport, findings: dict[str, Finding]) -> None:
         self.log.info("%s: %s %s", report.model, report.standing, report.why)
         for one in report.checks:
-            self.log.info("%s: %s: %s", one.check, one.outcome, one.told)
+            self.log.info("%s: %s: %s", one.check, one.outcome, one.summary)
         for finding in opened_by(findings.values(), report.run):
-            self.log.warning("a new finding %s of %s: %s", finding.name, report.model, finding.told)
+            self.log.warning("a new finding %s of %s: %s", finding.name, report.model, finding.summary)
 
 
 def opened_by(findings: Iterable[Finding], run: str) -> list[Finding]:

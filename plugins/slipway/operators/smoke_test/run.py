@@ -127,7 +127,7 @@ class RunSmokeTestOperator(ReleasePodOperator):
         page = render_smoke_test_html(evidence).encode()
         self.store.write(f"{prefix}smoke_test.html", page, content_type="text/html; charset=utf-8")
         for check in verdict.checks:
-            self.log.info("%s: %s (%s)", check.title, check.told, check.status)
+            self.log.info("%s: %s (%s)", check.title, check.summary, check.status)
         require_smoke_test(verdict, limits, release_run.model, release_run.version)
 
     @staticmethod

@@ -62,7 +62,7 @@ class ProposeChangeOperator(TuningStep):
             self.store.write(f"{prefix}proposal.diff", change.diff.encode(), content_type=_TEXT)
             self.log.info("the change to review:\n%s", change.diff)
         tell_release(context, plan.model, plan.version, f"tuning: {conclusion.summary}")
-        return {"status": conclusion.status, "told": conclusion.summary, "page": f"{prefix}tuning.html"}
+        return {"status": conclusion.status, "summary": conclusion.summary, "page": f"{prefix}tuning.html"}
 
     def _change(self, conclusion: Conclusion) -> ProposedChange | None:
         """Return what is proposed; None: nothing, or the release file says it already."""

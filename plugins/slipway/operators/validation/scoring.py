@@ -40,7 +40,7 @@ class _Health(BaseModel):
 
     check: str
     status: str
-    told: str
+    summary: str
 
 
 class _Output(BaseModel):
@@ -49,7 +49,7 @@ class _Output(BaseModel):
     output: str
     status: str
     measure: str
-    told: str
+    summary: str
 
 
 class Gathered(BaseModel):

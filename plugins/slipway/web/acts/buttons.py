@@ -72,7 +72,7 @@ def button(
     return Button(
         act,
         f"act-{act.name}" + ("" if situation.version is None else f"-{situation.version}"),
-        offer.told or act.told if isinstance(offer, Available) else act.told,
+        offer.description or act.description if isinstance(offer, Available) else act.description,
         make_token(AirflowApi(request).secret, str(user.get_id())),
         label or act.title,
         refused,

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from slipway_core.acts.requests import Asked, Question
+from slipway_core.acts.requests import ActInput, Question
 from slipway_core.errors import UserError
 from slipway_core.identifiers import parse_version
 
@@ -51,13 +51,13 @@ async def read_fields(request: Request) -> dict[str, str]:
     return dict(pairs)
 
 
-def asked_of(fields: Mapping[str, str]) -> Asked:
+def asked_of(fields: Mapping[str, str]) -> ActInput:
     """Return what a person has filled in.
 
     :raises SlipwayError: a field holds what it cannot hold.
     """
     version = fields.get("version", "").strip()
-    return Asked(
+    return ActInput(
         model=fields.get("model", "").strip() or None,
         version=parse_version(version) if version else None,
         reason=" ".join(fields.get("reason", "").split()),

@@ -133,7 +133,7 @@ def _button(
     if not may(request, user, act, asked.dag_id):
         return None
     refused = Refused(why_not, f"slipway approve {one.model}".strip()) if why_not and is_yes else None
-    told = act.told
+    told = act.description
     if not is_yes and asked.dag_id == REPOSITORY_GC:
         told = "Declines the plan under your name. Nothing is deleted."
     return Button(

@@ -102,7 +102,7 @@ def _ended(line: VersionLine) -> Headline:
             "bad", "cannot be read", f"The record of version {line.version} cannot be read.", line.unreadable
         )
     if line.rejected_only:
-        reason = "" if line.rejection is None else line.rejection.told
+        reason = "" if line.rejection is None else line.rejection.sentence
         return Headline("warn", "rejected", f"{name} was rejected before it was released.", reason)
     if line.outcome == "promoted":
         approved = ", ".join(dict.fromkeys(one.by for one in line.approvals))

@@ -53,7 +53,7 @@ def _each_reason_once(log: Sequence[LogLine]) -> list[LogLine]:
     for line in log:
         if lines and lines[-1].release_id != line.release_id:
             given = []
-        text = line.told.rstrip(".")
+        text = line.sentence.rstrip(".")
         before = next((before for reason in given if (before := _before(text, reason))), None)
         if before is None:
             _, colon, reason = text.partition(": ")
@@ -61,7 +61,7 @@ def _each_reason_once(log: Sequence[LogLine]) -> list[LogLine]:
                 given.append(reason)
             lines.append(line)
         else:
-            lines.append(line.model_copy(update={"told": f"{before}."}))
+            lines.append(line.model_copy(update={"sentence": f"{before}."}))
     return lines
 
 

@@ -47,7 +47,7 @@ async function offerLanded(place) {
       found.live_version === null ? "Nothing is live." : `Version ${found.live_version} is live.`,
       found.under_way === null ? "" : `Version ${found.under_way} is under way; this release waits until it ends.`,
       ready.length === 0 ? "There are no uploads below incoming/." : "",
-      ...found.unusable.map((one) => `${one.version === null ? one.place : `Version ${one.version}`} landed, ${one.blocks ? "unusable" : "not started"}: ${one.told}.`),
+      ...found.unusable.map((one) => `${one.version === null ? one.place : `Version ${one.version}`} landed, ${one.blocks ? "unusable" : "not started"}: ${one.reason}.`),
       found.is_whole ? "" : "There are more uploads than are listed here.",
     ].filter(Boolean).join(" ");
   } catch {

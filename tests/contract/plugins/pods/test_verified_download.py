@@ -198,7 +198,7 @@ def test_key_that_is_none_lets_nothing_through(
     ["s3://b/models/digits/3", "s3://b/other/digits/3/repository", "gs://b/models/digits/3/repository"],
 )
 def test_address_of_no_version_is_refused(initializer: Initializer, source: str) -> None:
-    """What is no published version's address is refused before anything is read."""
+    """What is not a published version's address is refused before anything is read."""
     ended, told = initializer.run(source)
     assert (ended, "is no published version" in told) == (3, True)
 

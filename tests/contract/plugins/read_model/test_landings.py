@@ -50,7 +50,7 @@ def filled(store: ModelStoreHook) -> ModelStoreHook:
 
 
 def _told(problems: Any) -> dict[str, str]:
-    return {one.place: one.told for one in problems}
+    return {one.place: one.reason for one in problems}
 
 
 def test_each_upload_that_starts_nothing_is_told(filled: ModelStoreHook) -> None:

@@ -42,7 +42,7 @@ def test_a_version_that_has_not_landed_is_refused_at_once(
     """The form says so, and no run is started."""
     answer = _release(airflow, operator, 901)
     assert answer.status_code == 422, answer.text
-    assert "version 901 of 'digits' has not landed" in answer.json()["detail"].lower()
+    assert "version 901 of 'digits' is not uploaded" in answer.json()["detail"].lower()
     assert "incoming/digits/901/" in answer.json()["remedy"]
     assert "digits-901" not in {run["dag_run_id"] for run in runs_of(airflow, "model_release")}
 
@@ -67,7 +67,7 @@ def test_a_run_that_waits_is_on_every_page(airflow: AirflowSite, operator: httpx
         assert "waiting for the scheduler" in text
         assert "scheduler has not answered" in text
     (run,) = [one for one in operator.get("/api/models/digits").json()["waiting"] if one["version"] == 902]
-    assert (run["triggered_by"], run["told"]) == ("operator", "waiting for the scheduler")
+    assert (run["triggered_by"], run["status"]) == ("operator", "waiting for the scheduler")
 
 
 def test_what_landed_unusable_says_why_and_what_to_do(airflow: AirflowSite, operator: httpx.Client) -> None:

@@ -22,7 +22,7 @@ from slipway_core.read_model.documents import (
 from slipway_core.read_model.live import LiveDocument
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-REJECTION = RejectionLine(told="rejected by anna: wrong answers", at=NOW, by="anna")
+REJECTION = RejectionLine(sentence="rejected by anna: wrong answers", at=NOW, by="anna")
 
 
 def _line(version: int, **changes: Any) -> VersionLine:
@@ -171,10 +171,10 @@ def test_a_roll_back_says_where_users_go() -> None:
     """Before a person confirms it is told which version gets the users, off a canary as well as off a live version."""
     off_the_canary, off_live = availability("rollback", ON_CANARY), availability("rollback", QUIET)
     assert isinstance(off_the_canary, Available)
-    assert "leave version 6" in off_the_canary.told
-    assert "version 2 has all" in off_the_canary.told
+    assert "leave version 6" in off_the_canary.description
+    assert "version 2 has all" in off_the_canary.description
     assert isinstance(off_live, Available)
-    assert "from version 2 to version 1" in off_live.told
+    assert "from version 2 to version 1" in off_live.description
 
 
 def test_no_document_forbids_to_take_users_back() -> None:
@@ -233,4 +233,4 @@ def test_by_old_data_nothing_is_refused_that_takes_back_and_nothing_offered_that
             assert isinstance(found, Available)
         else:
             assert isinstance(found, Refused)
-            assert "not known now: this is from 11:00:00 UTC" in found.reason
+            assert "unknown: this is from 11:00:00 UTC" in found.reason

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from slipway_core.acts.requests import (
+    ActInput,
     Answer,
-    Asked,
     FailRun,
     Question,
     StartRun,
@@ -19,7 +19,7 @@ from slipway_core.acts.table import ACTS
 from slipway_core.errors import SlipwayError, UserError
 
 QUESTION = Question("model_release", "digits-3", "rollout.approve")
-FULL = Asked(
+FULL = ActInput(
     model="digits",
     version=3,
     reason="answers were wrong",
@@ -35,7 +35,7 @@ def test_every_act_is_in_the_table() -> None:
     for name, act in ACTS.items():
         assert act.name == name
         assert act.title
-        assert act.told.endswith(".")
+        assert act.description.endswith(".")
 
 
 @pytest.mark.parametrize("name", ACTS)
@@ -50,7 +50,7 @@ def test_an_act_that_is_filled_in_asks_for_something(name: str) -> None:
 )
 def test_what_an_act_needs_is_asked_for(name: str, field: str) -> None:
     """Without a field that the act needs there is no request, and the error says what is missing."""
-    empty = getattr(Asked(), field)
+    empty = getattr(ActInput(), field)
     with pytest.raises(SlipwayError) as caught:
         request_of(name, replace(FULL, **{field: empty}))
     assert caught.value.expected
@@ -64,14 +64,14 @@ def test_a_run_is_given_what_was_filled_in_and_nothing_else() -> None:
         {"model": "digits", "version": 3, "reason": "answers were wrong", "force": True},
         "answers were wrong",
     )
-    assert request_of("pause", Asked(model="digits")) == StartRun(
+    assert request_of("pause", ActInput(model="digits")) == StartRun(
         "pause", {"model": "digits", "action": "pause"}
     )
 
 
 def test_a_roll_back_of_a_canary_names_no_version() -> None:
     """Without a version the roll back takes users off the canary, or to the version before."""
-    request = request_of("rollback", Asked(model="digits", reason="answers were wrong"))
+    request = request_of("rollback", ActInput(model="digits", reason="answers were wrong"))
     assert request == StartRun(
         "rollback",
         {"model": "digits", "reason": "answers were wrong"},

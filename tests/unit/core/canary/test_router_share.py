@@ -23,7 +23,7 @@ def doubt(stable: int, candidate: int, weight: int | None = 20) -> str | None:
 def test_nobody_on_the_candidate_is_told_with_both_shares() -> None:
     """The reason has the weight, the share that was seen, and the counts."""
     assert doubt(1234, 0) == (
-        "The router does not do what the status says: at weight 20 % it led 0 % of the users to the candidate "
+        "The router does not do what the status says: at weight 20 % it sent 0 % of the users to the candidate "
         "(0 of 1234 requests since the step's first window)."
     )
 

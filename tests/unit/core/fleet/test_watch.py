@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slipway_core.fleet.watch import TOLD_AGAIN_AFTER, NotifiedFindings
+from slipway_core.fleet.watch import REPORT_AGAIN_AFTER, NotifiedFindings
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 SOON = NOW + timedelta(minutes=5)
@@ -21,7 +21,7 @@ def test_finding_is_told_by_one_run() -> None:
     assert told.news([DEAD], "two", SOON) == []
     assert told.news([DEAD, OTHER], "two", SOON) == [OTHER]
     both = told.after([DEAD, OTHER], "two", SOON)
-    assert (both.told[DEAD].run_id, both.told[OTHER].run_id) == ("one", "two")
+    assert (both.notified[DEAD].run_id, both.notified[OTHER].run_id) == ("one", "two")
 
 
 def test_finding_that_was_gone_is_told_again() -> None:
@@ -34,7 +34,7 @@ def test_finding_that_was_gone_is_told_again() -> None:
 def test_finding_that_lasts_is_told_once_a_day() -> None:
     """Nobody has seen to it: that is not forgotten for good."""
     told = NotifiedFindings().after([DEAD], "one", NOW)
-    later = NOW + TOLD_AGAIN_AFTER
+    later = NOW + REPORT_AGAIN_AFTER
     assert told.news([DEAD], "two", later - timedelta(seconds=1)) == []
     assert told.news([DEAD], "two", later) == [DEAD]
     assert told.after([DEAD], "two", later).news([DEAD], "three", later + timedelta(minutes=5)) == []

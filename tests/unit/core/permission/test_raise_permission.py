@@ -93,7 +93,7 @@ REFUSED: dict[str, tuple[tuple[Write, ...], str]] = {
     "other bytes were approved": ((*GOOD[:10], approved("promotion", digest=OTHER_DIGEST)), "another one"),
     "the approval is of the run before": (
         (*GOOD, ended("failed"), *GOOD[:10]),
-        "nobody has approved",
+        "no approval",
     ),
 }
 
@@ -293,7 +293,7 @@ FLEET: dict[str, tuple[tuple[Write, ...], str, str]] = {
         DIGEST,
         "it looked at bbb",
     ),
-    "nobody has approved": (GOOD[:4], DIGEST, "nobody has approved"),
+    "no approval": (GOOD[:4], DIGEST, "no approval"),
     "other bytes lie there": (PROVED, OTHER_DIGEST, OTHER_DIGEST),
     "no requirements": ((started(None), *PROVED[1:]), DIGEST, "one that does not say it"),
 }

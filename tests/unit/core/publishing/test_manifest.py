@@ -86,7 +86,7 @@ def test_a_file_is_checked_before_it_is_used() -> None:
     """Bytes other than those that were published, and files that were not, are refused."""
     manifest = make_manifest()
     check_file(manifest, "digits/2/model.onnx", b"model")
-    with pytest.raises(VersionConflictError, match="is not what was published"):
+    with pytest.raises(VersionConflictError, match="has changed since it was published"):
         check_file(manifest, "digits/2/model.onnx", b"mode")
     with pytest.raises(VersionConflictError, match=r"one of digits/2/model\.onnx"):
         check_file(manifest, "digits/3/model.onnx", b"model")

@@ -96,7 +96,7 @@ def test_a_marker_that_cannot_be_read_says_what_it_is(content: bytes, told: str,
     assert problem is not None
     assert problem.version == 7
     assert problem.blocks
-    assert told in problem.told
+    assert told in problem.reason
     assert remedy in problem.remedy
 
 
@@ -123,7 +123,7 @@ def test_a_near_name_of_the_marker_is_named(name: str) -> None:
     assert near_marker(["model.onnx", name, "ready.json"]) is None
     problem = _problem(_folder(None, names=frozenset({"model.onnx", name})))
     assert problem is not None
-    assert name in problem.told
+    assert name in problem.reason
     assert "incoming/digits/7/ready.json" in problem.remedy
 
 
@@ -138,22 +138,22 @@ def test_an_upload_that_goes_on_is_left_alone_and_one_that_stopped_is_told() -> 
     assert _problem(_folder(None, written_at=NOW - timedelta(minutes=2))) is None
     problem = _problem(_folder(None))
     assert problem is not None
-    assert problem.told == "ready.json is missing"
+    assert problem.reason == "ready.json is missing"
 
 
 def test_what_the_release_would_refuse_at_once_is_told() -> None:
     """A file that lacks, a configuration that cannot be read, a release file that is not there."""
     lacks = _problem(_folder(names=frozenset({"ready.json"})))
     assert lacks is not None
-    assert "model.onnx" in lacks.told
+    assert "model.onnx" in lacks.reason
     with pytest.raises(UserError) as caught:
         from_pbtxt("max_batch_size: eight", "incoming/digits/7/config.pbtxt")
     broken = _problem(_folder(configs={"config.pbtxt": caught.value}))
     assert broken is not None
-    assert "config.pbtxt" in broken.told
+    assert "config.pbtxt" in broken.reason
     missing = _problem(_folder(), needed=UserError("there is no release file of digits", remedy="write one"))
     assert missing is not None
-    assert "no release file" in missing.told
+    assert "no release file" in missing.reason
 
 
 def test_an_older_version_than_the_live_one_says_how_a_person_starts_it() -> None:
@@ -161,11 +161,11 @@ def test_an_older_version_than_the_live_one_says_how_a_person_starts_it() -> Non
     problem = _problem(_folder(), _document(9, live=9, standing="promoted"))
     assert problem is not None
     assert not problem.blocks
-    assert "newer version, 9, is live" in problem.told
+    assert "newer version, 9, is live" in problem.reason
     assert "slipway release digits 7 --force" in problem.remedy
     started = _problem(_folder(), _document(8))
     assert started is not None
-    assert "newer version, 8, was started" in started.told
+    assert "newer version, 8, was started" in started.reason
     assert "--force" not in started.remedy
 
 
@@ -200,7 +200,7 @@ def test_what_desktops_leave_is_no_upload() -> None:
     """Nobody is told of it; a folder that can be no model's is."""
     assert stray_problem("digits", "incoming/digits/.DS_Store") is None
     assert stray_problem("digits", "incoming/digits/7_$folder$") is None
-    assert "not a valid model name" in foreign_problem("incoming/My_Model/").told
+    assert "not a valid model name" in foreign_problem("incoming/My_Model/").reason
 
 
 def test_a_configuration_counts_where_a_release_reads_it() -> None:
@@ -217,14 +217,16 @@ def test_what_has_not_landed_is_refused() -> None:
     """By name, with what has landed; what is not known whole is left to the workflow."""
     some = Landed(model="digits", versions=(LandedVersion(version=3, is_complete=True),))
     require_landed(some, 3)
-    with pytest.raises(UserError, match="version 4 of 'digits' has not landed") as caught:
+    with pytest.raises(UserError, match="version 4 of 'digits' is not uploaded") as caught:
         require_landed(some, 4)
     assert caught.value.found == "landed: 3"
     require_landed(some.model_copy(update={"is_whole": False}), 4)
     partly = Landed(model="digits", versions=(LandedVersion(version=4, is_complete=False),))
-    with pytest.raises(UserError, match="not landed completely"):
+    with pytest.raises(UserError, match="not uploaded completely"):
         require_landed(partly, 4)
-    broken = LandedProblem(model="digits", place="incoming/digits/3/", version=3, told="gzip", remedy="again")
+    broken = LandedProblem(
+        model="digits", place="incoming/digits/3/", version=3, reason="gzip", remedy="again"
+    )
     with pytest.raises(UserError, match="cannot be released"):
         require_landed(some.model_copy(update={"unusable": (broken,)}), 3)
     require_landed(some.model_copy(update={"unusable": (broken.model_copy(update={"blocks": False}),)}), 3)

@@ -119,7 +119,7 @@ def test_a_models_document_knows_what_the_watch_saw_last() -> None:
     """The weight that was seen, the verdict and a pause are newer than the record; another release's tell nothing."""
     events = record_of("digits", 3, [*begun("digits", 3, 1), *step_of("digits", 3, 1, 5, "pass")[:2]])
     document = updated(
-        None, version_line(events), open_now=open_release(events), beside=ModelContext(), written_at=at(9)
+        None, version_line(events), open_now=open_release(events), context=ModelContext(), written_at=at(9)
     )
     live = live_document(watched(paused="a person looks", step=1, weight_observed=50), PLAN, [], at=at(8))
     shown = with_live(document, live, at(9)).open_release

@@ -93,11 +93,11 @@ def records(draw: st.DrawFn) -> dict[int, list[Event]]:
     return events
 
 
-def folded(events: dict[int, list[Event]], beside: ModelContext) -> ModelDocument:
+def folded(events: dict[int, list[Event]], context: ModelContext) -> ModelDocument:
     """Return the document of all records at once."""
     lines = [version_line(one, files_gone=version == 1) for version, one in events.items()]
     stands = [open_release(one) for one in events.values()]
-    return model_document(MODEL, lines, open_now=stands, beside=beside, written_at=NOW)
+    return model_document(MODEL, lines, open_now=stands, context=context, written_at=NOW)
 
 
 @settings(max_examples=examples(75), deadline=None)
@@ -106,7 +106,7 @@ def test_one_version_after_another_is_all_at_once(
     events: dict[int, list[Event]], random, pinned: set[int]
 ) -> None:
     """In any order, with parts of a record before the whole, and with what is old once more after what is new."""
-    beside = ModelContext(frozenset(pinned), (FREEZE,))
+    context = ModelContext(frozenset(pinned), (FREEZE,))
     parts = [(version, len(one)) for version, one in events.items()]
     parts += [(version, random.randint(1, len(one))) for version, one in events.items()]
     parts += [(version, random.randint(1, len(one))) for version, one in events.items()]
@@ -118,11 +118,11 @@ def test_one_version_after_another_is_all_at_once(
             document,
             version_line(part, files_gone=version == 1),
             open_now=open_release(part),
-            beside=beside,
+            context=context,
             written_at=NOW,
         )
     if document is not None:
-        assert document == folded(events, beside)
+        assert document == folded(events, context)
         assert ModelDocument.from_bytes(document.to_bytes(), "it") == document
         assert context_of(document).freezes == (FREEZE,)
 
@@ -220,13 +220,13 @@ def test_a_record_that_cannot_be_read_hides_no_other_version() -> None:
     """Its line says what is wrong, and the rest is as it was."""
     line = version_line(record_of(MODEL, 1, promoted(MODEL, 1, None)))
     broken = unreadable_line(MODEL, 2, "it has gaps")
-    document = model_document(MODEL, [line, broken], open_now=(), beside=ModelContext(), written_at=NOW)
+    document = model_document(MODEL, [line, broken], open_now=(), context=ModelContext(), written_at=NOW)
     assert document.live_version == 1
     found = document.line(2)
     assert found is not None
     assert found.unreadable == "it has gaps"
     mended = version_line(record_of(MODEL, 2, promoted(MODEL, 2, 1), begins_at=at(60)))
-    document = updated(document, mended, open_now=None, beside=ModelContext(), written_at=NOW)
+    document = updated(document, mended, open_now=None, context=ModelContext(), written_at=NOW)
     assert document.live_version == 2
 
 
@@ -239,7 +239,7 @@ def test_records_of_every_age_are_shown(path: Path) -> None:
     assert ReleaseView.from_bytes(view.to_bytes(), "it") == view
     assert len(view.log) == len(events)
     assert view.steps
-    document = updated(None, view.line, open_now=view.open_now, beside=ModelContext(), written_at=NOW)
+    document = updated(None, view.line, open_now=view.open_now, context=ModelContext(), written_at=NOW)
     assert ModelDocument.from_bytes(document.to_bytes(), "it") == document
     if view.line.outcome != "open":
         assert {step.state for step in view.steps}.isdisjoint({"here", "ahead"})
@@ -255,7 +255,7 @@ def test_a_text_without_end_fits() -> None:
     view = release_view(events)
     assert len(view.line.triggered_by) == 1000
     assert "\n" not in view.line.started_reason
-    assert max(len(line.told) for line in view.log) <= 1000
+    assert max(len(line.sentence) for line in view.log) <= 1000
 
 
 def test_seconds_are_those_of_the_attempt() -> None:

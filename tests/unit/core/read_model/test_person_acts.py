@@ -134,7 +134,7 @@ def test_a_finding_that_a_run_closed_was_closed_by_nobody() -> None:
         check="inputs",
         is_unchecked=False,
         status="closed",
-        told="x",
+        summary="x",
         first_seen_at=AT,
         last_seen_at=AT,
         last_run="r",

@@ -22,7 +22,7 @@ DOCUMENT = model_document(
     "digits",
     [version_line(record_of("digits", 1, promoted("digits", 1, None)))],
     open_now=(),
-    beside=ModelContext(),
+    context=ModelContext(),
     written_at=at(60),
 )
 PLAIN: dict[str, Any] = json.loads(DOCUMENT.to_bytes())

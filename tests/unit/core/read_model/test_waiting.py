@@ -43,7 +43,7 @@ def test_a_sentence_says_for_how_long() -> None:
         model="digits",
         version=4,
         run_id="digits-4",
-        told="queued behind v3",
+        status="queued behind v3",
         since=NOW - timedelta(seconds=9),
     )
     assert waiting_sentence(run, NOW) == "v4: queued behind v3, for 9 s"

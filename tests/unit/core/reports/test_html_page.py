@@ -93,7 +93,7 @@ def _smoke_test() -> dict[str, Any]:
     probes = [probe("NaN", died="killed", log=["line"]), probe("no JSON", via="http", outcome="refused")]
     robustness = {"probes": probes, "left_out": 2, "reason": "three servers had died"}
     crashed = {**LOADED, "status": "crashed", "reason": "killed", "log": ["line"]}
-    broken = {"told": "no answer", "died": "killed", "log": ["line"]}
+    broken = {"message": "no answer", "died": "killed", "log": ["line"]}
     read = SmokeTestReport.from_json(
         smoke_report(loads=[LOADED, crashed], broken=broken, robustness=robustness)
     )

@@ -73,4 +73,4 @@ def test_pages_show_findings_and_escape_what_others_wrote() -> None:
         assert HOSTILE not in page
         assert "&lt;script&gt;" in page
     assert 'href="models/digits.html"' in pages[1]
-    assert "rent: the task has failed; nobody knows how these are" in pages[1]
+    assert "rent: the task failed, so their state is unknown" in pages[1]

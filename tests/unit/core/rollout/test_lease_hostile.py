@@ -81,7 +81,7 @@ def test_a_note_without_words_counts() -> None:
     """Whoever ends or pauses a canary without saying why has still done it."""
     found = parse_lease({"metadata": {"annotations": {ENDED_BY: "", PAUSED: 7}}})
     assert found.is_ended
-    assert found.paused == "nobody said"
+    assert found.paused == "no reason given"
 
 
 def test_a_holder_renews_soon_enough_to_notice_a_pause() -> None:

@@ -41,9 +41,9 @@ _OWN = "requests: 'a{r=\"{revision}\"}', errors: 'b{r=\"{revision}\"}'"
         (f"{{overrides: {{{_OWN}}}}}", "unknown key `rollout.metrics.overrides`"),
         ("{lookback_s: 90}", "unknown key `rollout.metrics.lookback_s`"),
         ("{source: prometheus}", "needs `queries`, or `overrides`"),
-        ("{source: prometheus, queries: istio, overrides: {requests: []}}", "must be asked for"),
+        ("{source: prometheus, queries: istio, overrides: {requests: []}}", "must have queries"),
         ("{source: prometheus, queries: linkerd}", "one of knative, knative_otel, istio"),
-        ("{source: prometheus, queries: istio, lookback_s: 30, staleness_s: 31}", "not even asked for"),
+        ("{source: prometheus, queries: istio, lookback_s: 30, staleness_s: 31}", "not queried"),
         (
             f"{{source: prometheus, overrides: {{{_OWN}, latency: 'c{{r=\"{{revision}}\"}}'}}}}",
             "needs `latency_unit`",

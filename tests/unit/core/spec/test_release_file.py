@@ -108,7 +108,7 @@ def test_an_unknown_target_lists_the_supported_ones() -> None:
         ("rollout: {steps: [{weight: 0, bake_s: 60}]}", "greater than or equal to 1"),
         ("rollout: {steps: [{weight: 100, bake_s: 60}]}", "less than or equal to 99"),
         ("rollout: {steps: [{weight: 5, bake_s: 60}, {weight: 5, bake_s: 60}]}", "must rise"),
-        ("rollout: {steps: [{weight: 5, bake_s: 3}]}", "nobody would look"),
+        ("rollout: {steps: [{weight: 5, bake_s: 3}]}", "no window would fit"),
         ("rollout: {steps: [{weight: 5, bake_s: 700}]}", "longer than `max_bake_s: 600`"),
         ("rollout: {handover_s: 901}", "less than or equal to 900"),
         ("rollout: {drain_s: 901}", "less than or equal to 900"),

@@ -83,7 +83,7 @@ def test_words_are_made_of_type_and_arguments() -> None:
         (suite(), "no expectation"),
         (suite(*[MEAN] * (SUITE_LIMIT + 1)), f"at most {SUITE_LIMIT}"),
         (suite({**MEAN, "type": "expect_column_values_to_match_regex"}), "is not a supported expectation"),
-        (suite({**MEAN, "type": "expect_column_values_to_match_regex"}), "can take for ever"),
+        (suite({**MEAN, "type": "expect_column_values_to_match_regex"}), "can run forever"),
         (suite({**MEAN, "type": "expect_column_values_to_not_match_like_pattern_list"}), "needs a database"),
         (suite({**MEAN, "type": "unexpected_rows_expectation"}), "runs SQL"),
         (suite({**MEAN, "type": "expect_query_results_to_match_comparison"}), "runs SQL"),

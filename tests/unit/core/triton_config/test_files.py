@@ -30,7 +30,9 @@ def test_each_file_is_told_with_its_field() -> None:
 @pytest.mark.parametrize("path", ["../labels.txt", "/etc/passwd", "a//b", ".hidden", "with space.txt"])
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     """A configuration cannot name what is not its own."""
-    with pytest.raises(ModelInvalidError, match=r"`output\[0\]\.label_filename` names no file beside it"):
+    with pytest.raises(
+        ModelInvalidError, match=r"`output\[0\]\.label_filename` names a file that isn't in its folder"
+    ):
         named_files({"name": "m", "output": [{"label_filename": path}]})
 
 

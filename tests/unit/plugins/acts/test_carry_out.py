@@ -15,7 +15,7 @@ from slipway.acts.carry_out import (
     RunOverError,
     carry_out,
 )
-from slipway_core.acts.requests import Asked, FailRun, request_of
+from slipway_core.acts.requests import ActInput, FailRun, request_of
 from slipway_core.acts.table import ACTS
 from slipway_core.errors import SlipwayError
 
@@ -80,7 +80,7 @@ def run(run_id: str, state: str = "running", **conf: Any) -> dict[str, Any]:
 
 def do(airflow: AirflowDouble, name: str, nonce: str = "", **asked: Any) -> Done:
     """Carry an act on `digits` out, with a nonce as a form has one, or without as the command."""
-    given = Asked(model="digits", **asked)
+    given = ActInput(model="digits", **asked)
     return asyncio.run(carry_out(airflow, ACTS[name], request_of(name, given), model="digits", nonce=nonce))
 
 

@@ -18,7 +18,7 @@ from slipway.web.pages.model_acts import model_acts
 from slipway.web.rendering import environment
 from slipway.workflows import VERSION_PIN
 from slipway_core.acts.act import Act, Command
-from slipway_core.acts.requests import Asked, request_of
+from slipway_core.acts.requests import ActInput, request_of
 from slipway_core.acts.run_name_parts import followed_by, version
 from slipway_core.acts.run_names import run_name
 from slipway_core.acts.situation import Availability, Available, Refused, Situation
@@ -36,7 +36,7 @@ def _possible(now: Situation) -> Availability:
 PRAISE = Act(
     name="praise_version",
     title="Praise",
-    told="Says that the version is good.",
+    description="Says that the version is good.",
     means="start_run",
     workflow="pin",
     required=("model", "version", "reason"),
@@ -83,7 +83,7 @@ def test_a_models_page_has_its_button_and_its_form(monkeypatch: pytest.MonkeyPat
 
 def test_its_run_is_started_under_its_name() -> None:
     """The name is made of the values of the form, whoever fills it in."""
-    airflow, asked = _Airflow(), Asked(model="digits", version=3, reason="well done")
+    airflow, asked = _Airflow(), ActInput(model="digits", version=3, reason="well done")
     done = asyncio.run(
         carry_out(airflow, PRAISE, request_of(PRAISE.name, asked), model="digits", nonce="c0ffee")
     )

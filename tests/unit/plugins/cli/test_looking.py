@@ -98,7 +98,7 @@ def test_an_empty_project_is_told_how_to_begin(server: FakeSlipway, call: Call) 
 def test_freezes_and_findings_are_told(server: FakeSlipway, call: Call) -> None:
     """A model's own beside it, one of every model above the table; one that is over is not told."""
     mine, over = freeze("olga", 4, "the sale"), freeze("ada", -1, "yesterday's")
-    finding = FindingLine(name="2-inputs", check="inputs", version=2, told="the inputs have drifted")
+    finding = FindingLine(name="2-inputs", check="inputs", version=2, summary="the inputs have drifted")
     server.models = {"digits": resting(freezes=(mine, over), findings=(finding,))}
     server.freezes = [freeze("ops", 1, "maintenance")]
     out = call("list").out
@@ -241,7 +241,7 @@ def test_of_the_librarys_pages_the_first_is_named(server: FakeSlipway, call: Cal
 
 def test_weight_0_and_nobody_are_told_apart(server: FakeSlipway, call: Call) -> None:
     """A rolled back version says when no new request was led to it, and then whether anybody was still on it."""
-    drained = "Nobody is on the candidate: 36 s after weight 0 its pods were gone."
+    drained = "The candidate has no users: 36 s after weight 0 its pods were gone."
     left = line(3, outcome="rolled_back", standing="", weight_0_at=ago(minutes=2), drained=drained)
     server.models["digits"] = document(versions=(left,), open_release=None)
     server.views["digits", 3] = refused_view().model_copy(update={"line": left})

@@ -1,4 +1,4 @@
-"""What no record knows: runs that wait, what has landed and cannot be released, and how old an answer is."""
+"""What no record knows: runs that wait, what is uploaded but cannot be released, and how old an answer is."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.support.cli.documents import ago, document, resting, view
 from tests.support.cli.server import FakeClock, FakeSlipway
 
 WAITS = WaitingRun(
-    model="digits", version=4, run_id="digits-4", told="waiting for the scheduler", since=ago(seconds=9)
+    model="digits", version=4, run_id="digits-4", status="waiting for the scheduler", since=ago(seconds=9)
 )
 BROKEN = LandedProblem(
     model="digits",
     place="incoming/digits/5/",
     version=5,
-    told="incoming/digits/5/ready.json cannot be read: gzip",
-    remedy="upload it as it is, without compression.",
+    reason="incoming/digits/5/ready.json cannot be read: gzip",
+    remedy="upload it without compression.",
 )
 
 
@@ -49,7 +49,7 @@ def test_what_is_unusable_is_shown_with_what_to_do(server: FakeSlipway, call: Ca
     for asked in (("list",), ("get", "digits"), ("get", "digits", "5"), ("explain", "digits", "5")):
         said = " ".join(call(*asked).out.split())
         assert "version 5 landed, unusable: incoming/digits/5/ready.json cannot be read: gzip" in said
-        assert "What to do: upload it as it is, without compression." in said
+        assert "What to do: upload it without compression." in said
     found = json.loads(call("explain", "digits", "5", "-o", "json").out)
     assert found["unusable"][0]["version"] == 5
 
@@ -66,7 +66,7 @@ def test_what_has_not_landed_is_not_started(server: FakeSlipway, call: Call) -> 
     server.landed = Landed(model="digits", versions=(LandedVersion(version=4, is_complete=True),))
     called = call("release", "digits", "9")
     assert called.code != 0
-    assert "version 9 of 'digits' has not landed" in called.err
+    assert "version 9 of 'digits' is not uploaded" in called.err
     assert "landed: 4" in called.err
     assert server.writes == []
     assert call("release", "digits", "4").code == 0

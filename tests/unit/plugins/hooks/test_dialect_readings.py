@@ -49,7 +49,7 @@ def hook(objects: ObjectsDouble) -> KServeHook:
 
 def test_no_name_is_no_request(hook: KServeHook, objects: ObjectsDouble) -> None:
     """Of an InferenceService without a revision none is read; to list them all takes a right that nobody has."""
-    service, revisions = dialect_named("Knative").behind({"metadata": {"name": "digits"}})
+    service, revisions = dialect_named("Knative").extra_readings({"metadata": {"name": "digits"}})
     assert hook.read(revisions) == []
     assert objects.asked == []
     assert len(hook.read(service)) == 1
@@ -69,7 +69,7 @@ def test_what_never_changes_is_read_once_of_the_same_service(
 
 def test_routes_are_got_by_name_and_deployments_listed(hook: KServeHook, objects: ObjectsDouble) -> None:
     """In Standard mode, in this order: Deployments may be hidden, routes may not."""
-    routes, deployments = dialect_named("Standard").beside({"metadata": {"name": "digits"}})
+    routes, deployments = dialect_named("Standard").readings({"metadata": {"name": "digits"}})
     assert (routes.is_needed, deployments.is_needed) == (True, False)
     assert len(hook.read(routes)) == 3
     assert len(hook.read(deployments)) == 1

@@ -75,14 +75,14 @@ def test_a_damaged_second_output_is_found() -> None:
     """The scores are right, the class beside them is off by one: the version differs, and the output is named."""
     found = golden_check.check_answers(parts_of(Server(off_by=1), LABELS), "run")
     assert found.outcome == "differs"
-    assert found.told == "output `digit`: 0.0% of the rows are answered as when it was released"
+    assert found.summary == "output `digit`: 0.0% of the rows are answered as when it was released"
 
 
 def test_a_second_output_as_it_was_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is scored then decides."""
     monkeypatch.setattr(golden_check, "_judged", lambda *_: passed("answers", "judged"))
     found = golden_check.check_answers(parts_of(Server(), LABELS), "run")
-    assert (found.outcome, found.told) == ("passed", "judged")
+    assert (found.outcome, found.summary) == ("passed", "judged")
 
 
 @pytest.mark.parametrize(("row_s", "rows"), [(0.001, 8), (1.0, 2), (4.0, 1)], ids=["fast", "slow", "slowest"])

@@ -171,4 +171,4 @@ async def test_replayed_requests_do_not_stand_for_users_whom_the_router_leads_el
     plan = replace(PLAN, on_inconclusive="golden_replay")
     watched, _, _ = watch(release_run, live(), ((100, 0), (0, 0)), plan=plan, replay=replay)
     assert await watched.run() == "roll_back"
-    assert "it led 0 % of the users to the candidate" in told(watched, "rollback_started").reason
+    assert "it sent 0 % of the users to the candidate" in told(watched, "rollback_started").reason

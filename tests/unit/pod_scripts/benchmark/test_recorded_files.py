@@ -84,7 +84,7 @@ def test_a_request_lasts_until_its_last_answer() -> None:
 def test_a_metric_that_is_no_number_is_not_made_up() -> None:
     """A tool that tells `null` or leaves a percentile out has not measured it."""
     whole = report("aiperf.json")["request_latency"]
-    assert Quantiles.told_by_tool(whole) is not None
-    assert Quantiles.told_by_tool({**whole, "p99": None}) is None
-    assert Quantiles.told_by_tool({key: value for key, value in whole.items() if key != "p10"}) is None
-    assert Quantiles.told_by_tool(None) is None
+    assert Quantiles.from_report(whole) is not None
+    assert Quantiles.from_report({**whole, "p99": None}) is None
+    assert Quantiles.from_report({key: value for key, value in whole.items() if key != "p10"}) is None
+    assert Quantiles.from_report(None) is None

@@ -116,8 +116,8 @@ def test_placeholders_become_values_of_their_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("max_batch_size: ${nobody}", "${nobody}, for which there is no value"),
-        ('backend: "${nobody}"', "${nobody}, for which there is no value"),
+        ("max_batch_size: ${nobody}", "${nobody}, which has no value"),
+        ('backend: "${nobody}"', "${nobody}, which has no value"),
         ("no_such_field: 1", "no_such_field"),
         ("ensemble_scheduling { step { model_name: 'stranger' } }", "a step 'stranger'"),
     ],

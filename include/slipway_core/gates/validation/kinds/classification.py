@@ -106,11 +106,11 @@ class ClassificationScores(ValidationScores):
 
     def words(self) -> str:
         """Say how accurate it is."""
-        told = f"accuracy {self.accuracy:.4f} over {self.rows} rows"
+        words = f"accuracy {self.accuracy:.4f} over {self.rows} rows"
         return (
-            f"{told}, {self.not_finite_rows} with scores that are not finite"
+            f"{words}, {self.not_finite_rows} with scores that are not finite"
             if self.not_finite_rows
-            else told
+            else words
         )
 
     def details(self) -> dict[str, Any]:
@@ -121,13 +121,13 @@ class ClassificationScores(ValidationScores):
 
     def losses(self) -> str:
         """Name the classes that the stable version tells and the candidate does not; say what accuracy is lost."""
-        told = [lost_in_words(self.recalls, self.validation.class_recall_min)]
+        losses = [lost_in_words(self.recalls, self.validation.class_recall_min)]
         if self.drop is not None and self.drop.low > self.validation.accuracy_drop_max:
-            told.append(
+            losses.append(
                 f"the accuracy is lower than the stable version's on the same rows by more than "
-                f"{self.validation.accuracy_drop_max:.1%}: surely by {self.drop.low:.1%} to {self.drop.high:.1%}"
+                f"{self.validation.accuracy_drop_max:.1%}: clearly by {self.drop.low:.1%} to {self.drop.high:.1%}"
             )
-        return "; ".join(filter(None, told))
+        return "; ".join(filter(None, losses))
 
 
 def score_classification(

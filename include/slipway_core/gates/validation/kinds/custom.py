@@ -93,7 +93,7 @@ class CustomValidation(ValidationKind):
         """Raise SpecError: a pod scores these answers, by the scorer."""
         raise SpecError(
             "answers of `validation.kind: custom` are scored by its scorer, in a pod",
-            expected="another `validation.kind` where no pod is started",
+            expected="another `validation.kind`, which needs no pod",
             remedy="Ask for the answers to be scored by the stage `validate`.",
         )
 
@@ -128,19 +128,19 @@ class CustomScores(ValidationScores):
 
     def figures(self) -> dict[str, Any]:
         """Return every figure beside its limits."""
-        told: dict[str, Any] = {"rows": self.rows, "agreement": self.agreement}
+        figures: dict[str, Any] = {"rows": self.rows, "agreement": self.agreement}
         if self.agreement is not None:
-            told["agreement_min"] = self.validation.agreement_min
+            figures["agreement_min"] = self.validation.agreement_min
         # A score that is called as one of these does not take its place.
-        return {**{name: value for name, value in self.found.items() if name != _AGREES}, **told}
+        return {**{name: value for name, value in self.found.items() if name != _AGREES}, **figures}
 
     def words(self) -> str:
         """Say each figure that has a limit."""
-        told = [
+        figures = [
             f"{name} {written(value, 4)}" if (value := self.found.get(name)) is not None else f"no {name}"
             for name in self.asked
         ]
-        return f"{', '.join(told)} over {self.rows} rows"
+        return f"{', '.join(figures)} over {self.rows} rows"
 
     def details(self) -> dict[str, Any]:
         """Return the figures for the page, those with limits first."""
@@ -219,9 +219,9 @@ def _worst(
 
 
 def _limit_in_words(limit: FigureLimit) -> str:
-    told = [
+    limits = [
         f"{words} {amount(value)}"
         for words, value in (("at least", limit.min), ("at most", limit.max))
         if value is not None
     ]
-    return " and ".join(told)
+    return " and ".join(limits)

@@ -257,7 +257,7 @@ def _against_labels(
             caption="Labelled objects that are found (F1)",
             values=_f1(sure, wanted, asked.iou_min),
             least=0.0,
-            meaning="how many of the labelled objects are found (told, without a limit)",
+            meaning="how many of the labelled objects are found (for information; no limit)",
         ),
     ]
 

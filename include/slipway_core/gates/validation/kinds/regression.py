@@ -132,8 +132,8 @@ class RegressionScores(ValidationScores):
     def words(self) -> str:
         """Say how large the errors are."""
         figures = {"mean absolute error": self.mae, "root mean squared error": self.rmse, "R²": self.r2}
-        told = [f"{name} {written(value, 4)}" for name, value in figures.items() if value is not None]
-        words = f"{', '.join(told) or 'no finite answer'} over {self.rows} rows"
+        shown = [f"{name} {written(value, 4)}" for name, value in figures.items() if value is not None]
+        words = f"{', '.join(shown) or 'no finite answer'} over {self.rows} rows"
         return (
             f"{words}, {self.not_finite_rows} with answers that are not finite"
             if self.not_finite_rows
@@ -221,7 +221,7 @@ def _worst(
 
 def _no_variance(golden: GoldenSet, validation: RegressionValidation) -> GoldenSetError:
     return GoldenSetError(
-        "all labels of the golden set are alike: there is no variance to explain",
+        "all labels of the golden set are equal, so they have no variance to explain",
         expected=f"labels that differ, since `validation.r2_min` is {validation.r2_min:g}",
         found=f"{golden.rows} times {golden.labels[0]:g}",
         remedy="Take more rows into the golden set, or hold the errors to `mae_max` or `rmse_max` instead.",

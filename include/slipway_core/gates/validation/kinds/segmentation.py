@@ -103,7 +103,7 @@ def score_segmentation(
                 caption="Pixels with the right class",
                 values=_pixel_accuracy(masks, golden.labels, looked_at),
                 least=0.0,
-                meaning="how many pixels have the right class (told, without a limit)",
+                meaning="how many pixels have the right class (for information; no limit)",
             ),
         ]
     if stable_answers is not None:

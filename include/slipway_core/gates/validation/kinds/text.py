@@ -132,8 +132,8 @@ class TextScores(ValidationScores):
 
     def words(self) -> str:
         """Say how like the answers are."""
-        told = f"score {self.score:.4f} ({self.validation.match}) over {self.rows} rows"
-        return f"{told}, {self.unanswered_rows} without an answer" if self.unanswered_rows else told
+        words = f"score {self.score:.4f} ({self.validation.match}) over {self.rows} rows"
+        return f"{words}, {self.unanswered_rows} without an answer" if self.unanswered_rows else words
 
 
 def score_text(

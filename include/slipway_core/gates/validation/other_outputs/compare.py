@@ -33,7 +33,7 @@ from slipway_core.gates.validation.scores import Array
 from slipway_core.spec.validation import Validation
 
 # Of the share of rows that go with the golden label: what an output must have in stable, and may surely lose.
-_TOLD_BY_LABEL, _LABEL_LOSS = 0.2, 0.1
+_LABEL_GAIN, _LABEL_LOSS = 0.2, 0.1
 _MOST_ROWS = 2048
 
 
@@ -149,9 +149,9 @@ def _tied(case: _Case, name: str, known: Mapping[str, Pair]) -> OutputResult | N
     held = [*_relations(target, known.values()), *_relations(target, case.inputs.values(), is_input=True)]
     lost = [one for one in held if one.lost]
     if lost:
-        return _result(case, name, "fail", "relation", lost[0].told())
+        return _result(case, name, "fail", "relation", lost[0].describe())
     kept = next((one for one in held if one.determines), None)
-    return None if kept is None else _result(case, name, "pass", "relation", kept.told())
+    return None if kept is None else _result(case, name, "pass", "relation", kept.describe())
 
 
 def _relations(target: Pair, sources: Iterable[Pair], *, is_input: bool = False) -> Iterator[Relation]:
@@ -164,7 +164,7 @@ def _alone(case: _Case, name: str, others: list[str]) -> OutputResult:
     target = case.targets[name]
     lost = next((one for other in others for one in relations(target, case.targets[other]) if one.lost), None)
     if lost is not None:
-        return _result(case, name, "fail", "relation", lost.told())
+        return _result(case, name, "fail", "relation", lost.describe())
     by_label = _label_loss(case, target)
     if by_label:
         return _result(case, name, "fail", "labels", by_label)
@@ -172,20 +172,20 @@ def _alone(case: _Case, name: str, others: list[str]) -> OutputResult:
         return _result(case, name, "fail", "form", broken)
     kind = _kind(target)
     if not kind:
-        told = f"no measure fits {_form(target.candidate)}, stable's {_form(target.stable)}"
-        return OutputResult(name, "not_looked_at", "", told)
+        summary = f"no measure fits {_form(target.candidate)}, stable's {_form(target.stable)}"
+        return OutputResult(name, "not_looked_at", "", summary)
     if len(target.stable) < LEAST_ROWS:
-        told = f"{len(target.stable)} golden rows are too few to tell what was changed by training"
-        return OutputResult(name, "not_looked_at", "", told)
+        summary = f"{len(target.stable)} golden rows are too few to judge what training changed"
+        return OutputResult(name, "not_looked_at", "", summary)
     asked = case.validation.other_outputs.agreement_min
     least = case.validation.agreement_min if asked is None else asked
     if _same_model(case):
         alike = rows_alike(target.stable, target.candidate)
         if share_interval(int(alike.sum()), len(alike), case.validation.confidence).high < least:
-            told = f"{alike.mean():.1%} of the rows have stable's answer, and what is scored is stable's in every row"
-            return _result(case, name, "fail", "equality", told)
+            summary = f"{alike.mean():.1%} of the rows have stable's answer, but the scored output has it in every row"
+            return _result(case, name, "fail", "equality", summary)
     measured = MEASURES[kind](target.stable, target.candidate, least)
-    return _result(case, name, measured.status, measured.measure, measured.told)
+    return _result(case, name, measured.status, measured.measure, measured.summary)
 
 
 def _same_model(case: _Case) -> bool:
@@ -223,7 +223,7 @@ def _label_loss(case: _Case, target: Pair) -> str:
     before, after = by_table(table, labels, stable), by_table(table, labels, candidate)
     _, counts = np.unique(stable.astype(str), return_counts=True)
     loss = mean_interval((before.astype(float) - after.astype(float)).tolist(), case.validation.confidence)
-    if before.mean() < counts.max() / len(stable) + _TOLD_BY_LABEL or loss is None or loss.low <= _LABEL_LOSS:
+    if before.mean() < counts.max() / len(stable) + _LABEL_GAIN or loss is None or loss.low <= _LABEL_LOSS:
         return ""
     return f"{after.mean():.1%} of the rows go with the golden label, of the stable version's {before.mean():.1%}"
 
@@ -252,8 +252,8 @@ def _not_finite(candidate: Array, stable: Array | None) -> str:
     )
 
 
-def _result(case: _Case, name: str, status: Status, measure: str, told: str) -> OutputResult:
-    return OutputResult(name, _by_policy(status, case.validation), measure, told)
+def _result(case: _Case, name: str, status: Status, measure: str, summary: str) -> OutputResult:
+    return OutputResult(name, _by_policy(status, case.validation), measure, summary)
 
 
 def _by_policy(status: Status, validation: Validation) -> Status:

@@ -48,7 +48,7 @@ class Relation:
     lost: bool
     determines: bool
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say it with its figures."""
         return f"{self.words} in {self.candidate:.1%} of the rows, in the stable version in {self.stable:.1%}"
 

@@ -18,17 +18,17 @@ class OutputResult:
     name: str
     status: Status
     measure: str
-    told: str
+    summary: str
 
     def to_dict(self) -> dict[str, str]:
         """Return it as JSON holds it."""
-        return {"output": self.name, "status": self.status, "measure": self.measure, "told": self.told}
+        return {"output": self.name, "status": self.status, "measure": self.measure, "summary": self.summary}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, str]) -> OutputResult:
         """Return what `to_dict` made; a status that is none fails."""
         known: dict[str, Status] = {"pass": "pass", "warn": "warn", "not_looked_at": "not_looked_at"}
-        return cls(value["output"], known.get(value["status"], "fail"), value["measure"], value["told"])
+        return cls(value["output"], known.get(value["status"], "fail"), value["measure"], value["summary"])
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def golden_table(golden: GoldenSet) -> dict[str, list[Any]]:
 
 def default_golden_suite(table: dict[str, list[Any]], validation: Validation) -> list[dict[str, Any]]:
     """Return what is expected of every golden set; where it is not met, the report warns."""
-    told = [
+    expectations = [
         expectation(
             MEAN,
             f"at most {_DUPLICATES_MOST:.0%} of the golden rows have the inputs of an earlier one",
@@ -51,7 +51,7 @@ def default_golden_suite(table: dict[str, list[Any]], validation: Validation) ->
         )
     ]
     if "conflict" in table and kind_of(validation).labels.one_a_row:
-        told.append(
+        expectations.append(
             expectation(
                 "expect_column_values_to_be_in_set",
                 "no golden row has the inputs of an earlier one and another label",
@@ -60,7 +60,7 @@ def default_golden_suite(table: dict[str, list[Any]], validation: Validation) ->
             )
         )
     if validation.tells_classes:
-        told.append(
+        expectations.append(
             expectation(
                 "expect_column_unique_value_count_to_be_between",
                 "the labels are of two classes or more",
@@ -68,7 +68,7 @@ def default_golden_suite(table: dict[str, list[Any]], validation: Validation) ->
                 min_value=2,
             )
         )
-    return [{**one, "policy": "warn"} for one in told]
+    return [{**one, "policy": "warn"} for one in expectations]
 
 
 def part_name(value: Any) -> str:
@@ -110,7 +110,7 @@ def _pieces(row: Any) -> Iterator[bytes]:
 
 
 def _statistics(values: Array) -> Iterator[tuple[str, list[Any]]]:
-    """Yield what is told of an input's rows."""
+    """Yield the statistics of an input's rows: name and column."""
     if values.dtype.kind in "OSU":
         texts = values.reshape(len(values), -1).tolist()
         yield "length", [sum(len(_decoded(one)) for one in row) for row in texts]

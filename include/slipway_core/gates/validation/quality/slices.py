@@ -37,7 +37,7 @@ class SliceFigure:
         """Return what the interval says of the limit."""
         return "no_limit" if self.least is None else self.interval.holds(least=self.least, most=None)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return it in words."""
         limit = "" if self.least is None else f", at least {self.least:.1%}"
         return (
@@ -85,7 +85,7 @@ def slices_not_compared(
     :param found: what `slice_figures` has found.
     """
     known = {(one.figure, one.name, one.part) for one in found}
-    told = []
+    missing = []
     for figure, _, least in _asked(numbers):
         if not least or (figure == "agreement" and numbers.agreement is None):
             continue
@@ -97,8 +97,10 @@ def slices_not_compared(
             where = (
                 f"where {', '.join(lacking[:_NAMED])}" if parts else "by slice: `golden.slices` names none"
             )
-            told.append(f"{figure} {where}, at least {least:.1%}: no row has a figure, nothing was compared")
-    return tuple(told)
+            missing.append(
+                f"{figure} {where}, at least {least:.1%}: no row has a figure, nothing was compared"
+            )
+    return tuple(missing)
 
 
 def _asked(numbers: ValidationScores) -> tuple[tuple[str, str, float | None], ...]:

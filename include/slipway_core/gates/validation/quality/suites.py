@@ -26,7 +26,7 @@ _TOGETHER = frozenset(
     }
 )
 _COLUMN_KEYS = ("column", "column_A", "column_B")
-# These are told by a column without a value as well.
+# These show from a column without a value as well.
 _OF_ABSENCE = frozenset(
     {
         "expect_column_to_exist",
@@ -52,7 +52,7 @@ class SuiteResult:
     document: str
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def told(self, confidence: float) -> list[dict[str, Any]]:
+    def decided(self, confidence: float) -> list[dict[str, Any]]:
         """Return the expectations, each of a mean with its interval, and what so many values decide."""
         return [
             {**one, **_decided(one, self.columns, confidence)} if self.columns else dict(one)
@@ -77,8 +77,8 @@ def judge_suites(suites: Sequence[SuiteResult], confidence: float, *, insists: b
     """
     failures, warnings, undecided, tables = [], [], [], []
     for suite in suites:
-        told = suite.told(confidence)
-        for one in told:
+        expectations = suite.decided(confidence)
+        for one in expectations:
             words = f"{_NAMES[suite.about]}: {one['meaning']}{_observed(one)}"
             unsure = one.get("decision") == "inconclusive"
             if unsure and one["policy"] == "fail":
@@ -90,7 +90,12 @@ def judge_suites(suites: Sequence[SuiteResult], confidence: float, *, insists: b
             elif not (unsure and insists):
                 failures.append(words)
         tables.append(
-            {"about": suite.about, "rows": suite.rows, "document": suite.document, "expectations": told}
+            {
+                "about": suite.about,
+                "rows": suite.rows,
+                "document": suite.document,
+                "expectations": expectations,
+            }
         )
     return SuitesFound(tuple(failures), tuple(warnings), tuple(undecided), tuple(tables))
 

@@ -20,12 +20,12 @@ more at the same percent. What cannot be read proves nothing, and then the perce
 
 "The traffic shows it" means that Knative's route is ready with it: until then it is what Knative intends, and users
 may be anywhere. With a dead ingress a rollback therefore stays in phase 1 and says why. A status that never tells of
-the route's readiness keeps nobody waiting: the phases follow the intended traffic, but nobody is told that users are
-safe, and the rollback is never done.
+the route's readiness does not delay the phases, which follow the intended traffic. But then users are never reported
+as safe, and the rollback never completes.
 
 The API asks KServe's webhooks before it changes an InferenceService, and KServe carries the percent on to the Knative
 Service. Where KServe hangs, phase 1 therefore writes that one's traffic itself (`traffic.py`), and does nothing else:
-users are safe then as long as KServe hangs, and for good when percent 0 is in the spec. That nobody is told before.
+users are safe then as long as KServe hangs, and for good when percent 0 is in the spec. Only then is that reported.
 
 Where the bad version already has everything (it was promoted), percent 0 leads to the revision rolled out
 before it. That is done only if it is known to be the one to go back to; otherwise the good version is rolled
@@ -152,7 +152,7 @@ def _is_seen_on(observed: KnativeObserved, safe: str) -> bool:
 def _is_shielded(observed: KnativeObserved, safe: str) -> bool:
     """Return whether all users were seen on the good revision, or shall be where nobody will ever see it."""
     is_intended = observed.is_intended_alone(safe) and observed.latest_rolledout == safe
-    return _is_seen_on(observed, safe) or (not observed.route_told and is_intended)
+    return _is_seen_on(observed, safe) or (not observed.route_reported and is_intended)
 
 
 def _shield_works(observed: KnativeObserved, safe: str) -> bool:
@@ -218,7 +218,7 @@ def _patch_again(goal: RollBack, observed: KnativeObserved) -> Patch:
     left = observed.annotation(CANDIDATE_URI)
     if left not in ("", goal.stable_uri):
         notes = {**_notes(goal, observed), ROLLED_BACK_URI: left}
-    reason = "Somebody else has named the good version: name it once more, to know its revision."
+    reason = "Somebody else has set the good version: set it again, to know its revision."
     return Patch(_naming(goal, observed, observed.canary_percent, notes), reason, RESTORE)
 
 
@@ -268,7 +268,7 @@ def _good_is_named(goal: RollBack, observed: KnativeObserved) -> Action:
             failure=observed.failure,
             users_safe=users_safe,
         )
-    if observed.canary_percent == 0 and rest_is_good and not (users_safe or _is_untold(observed)):
+    if observed.canary_percent == 0 and rest_is_good and not (users_safe or _is_never_confirmed(observed)):
         return Wait(
             f"Percent 0 is set; waiting to see all traffic on the good revision.{observed.traffic_doubt}",
             SHIELD,
@@ -278,9 +278,9 @@ def _good_is_named(goal: RollBack, observed: KnativeObserved) -> Action:
     return _patch_again(goal, observed)
 
 
-def _is_untold(observed: KnativeObserved) -> bool:
-    """Return whether the traffic is to be on what is rolled out alone, where nobody will ever see that it is."""
-    return not observed.route_told and observed.is_intended_alone(observed.latest_rolledout)
+def _is_never_confirmed(observed: KnativeObserved) -> bool:
+    """Return whether all traffic is meant for what is rolled out, and the status will never confirm that."""
+    return not observed.route_reported and observed.is_intended_alone(observed.latest_rolledout)
 
 
 def _rest_is_good(goal: RollBack, observed: KnativeObserved) -> bool:

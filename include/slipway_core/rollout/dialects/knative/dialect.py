@@ -34,7 +34,7 @@ class KnativeDialect(Dialect[KnativeObserved]):
     guard_rights: ClassVar[Rights] = rights
     config_map: ClassVar[tuple[str, str]] = features.CONFIG_MAP
 
-    def behind(self, isvc: Object) -> tuple[Reading, ...]:
+    def extra_readings(self, isvc: Object) -> tuple[Reading, ...]:
         """Return the Knative Service, which shows what KServe has acted on, and the revisions, which never change."""
         service = text(mapping(isvc.get("metadata")).get("name"))
         named = observe_knative(isvc, ()).named_revisions

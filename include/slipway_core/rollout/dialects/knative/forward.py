@@ -161,10 +161,10 @@ def _unsettled(observed: KnativeObserved) -> Action | None:
         )
     if not observed.candidate_ready:
         if observed.failure is None:
-            return Wait("Waiting for the version that is named to come up.", "settle")
+            return Wait("Waiting for the named version to become ready.", "settle")
         return Impossible(
             f"The version that {observed.name} names does not run ({observed.failure}); "
-            "what is live is another one. Repair or roll back first.",
+            "another version is live. Repair or roll back first.",
             kind="load_failed",
         )
     found = live_doubt(observed, observed.storage_uri)

@@ -53,18 +53,18 @@ from slipway_core.rollout.reading import Object
 class KnativeObserved(Observed):
     """An InferenceService whose revisions are Knative's.
 
-    `route_pending` is why the router is not known to do what `traffic` says, and `route_told` whether the status tells
-    of that at all. `knative` is the Knative Service behind it, where it was read, and `revisions` what revisions serve,
-    of those that were read; `unseen` is why either was not. `restored_at` is the generation in which a rollback named
-    the good version, "" where none did; `named_by` is who changed the storageUri last, "" where the API server does not
-    tell.
+    `route_pending` is why the router is not known to do what `traffic` says, and `route_reported` whether the status
+    reports that at all. `knative` is the Knative Service behind it, if it was read, and `revisions` what revisions
+    serve, of those that were read; `unseen` is why either was not. `restored_at` is the generation in which a rollback
+    named the good version, "" if none did; `named_by` is who changed the storageUri last, "" if the API server does not
+    say.
     """
 
     dialect: ClassVar[str] = "Knative"
 
     previous_rolledout: str = ""
     route_pending: str = ""
-    route_told: bool = True
+    route_reported: bool = True
     transition: str = ""
     knative: KnativeService | None = None
     revisions: Mapping[str, RevisionTemplate] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class KnativeObserved(Observed):
 
     @property
     def is_acted_on(self) -> bool:
-        """Whether KServe has told Knative what the spec says now: what is to be served, and with which percent."""
+        """Whether KServe has passed the present spec on to Knative: the model to serve, and its percent."""
         if self.knative is None:
             return False
         wanted = 100 if self.canary_percent is None else self.canary_percent
@@ -148,8 +148,8 @@ class KnativeObserved(Observed):
 
     @property
     def traffic_doubt(self) -> str:
-        """What people are told of traffic that the router is not known to have taken; "" where nothing is known to
-        stand against it.
+        """Why it is not certain that the router has applied the traffic, as a sentence; "" if nothing speaks against
+        it.
         """
         pending = self.route_pending or self._service_pending
         if not pending:
@@ -176,13 +176,13 @@ def observe_knative(
     metadata, spec, status = (mapping(isvc.get(part)) for part in ("metadata", "spec", "status"))
     predictor = mapping(spec.get("predictor"))
     component = mapping(mapping(status.get("components")).get("predictor"))
-    told_percent = predictor.get("canaryTrafficPercent")
-    view = knative_view(status, component, percent(told_percent))
+    raw_percent = predictor.get("canaryTrafficPercent")
+    view = knative_view(status, component, percent(raw_percent))
     model_status = mapping(status.get("modelStatus"))
     return KnativeObserved(
         **common_facts(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
-        canary_percent=percent(told_percent),
+        canary_percent=percent(raw_percent),
         latest_created=text(component.get("latestCreatedRevision")),
         latest_ready=text(component.get("latestReadyRevision")),
         latest_rolledout=text(component.get("latestRolledoutRevision")),
@@ -190,7 +190,7 @@ def observe_knative(
         traffic=view.shares,
         traffic_current=view.is_whole and not view.route_pending,
         route_pending=view.route_pending,
-        route_told=view.route_told,
+        route_reported=view.route_reported,
         urls=view.urls,
         transition=text(model_status.get("transitionStatus")),
         failure=load_failure(model_status, text(component.get("latestCreatedRevision"))),
@@ -202,6 +202,6 @@ def observe_knative(
         named_by=manager_of(metadata, "spec", "predictor", "model", "storageUri"),
         restored_at=texts(predictor.get("annotations")).get(RESTORED_AT, ""),
         unreadable=()
-        if told_percent is None or is_percent(told_percent)
+        if raw_percent is None or is_percent(raw_percent)
         else ("spec.predictor.canaryTrafficPercent",),
     )

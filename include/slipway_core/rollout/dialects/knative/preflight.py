@@ -21,19 +21,19 @@ def problems(isvc: Mapping[str, Any]) -> Iterator[str]:
     transformer = mapping(spec.get("transformer"))
     if transformer.get("canaryTrafficPercent") is not None:
         yield (
-            f"The transformer has a canary of its own (`canaryTrafficPercent: {transformer['canaryTrafficPercent']}`): "
-            "two splits in a row would pair old and new at random. Model and transformer go live as one; finish the "
+            f"The transformer has its own canary (`canaryTrafficPercent: {transformer['canaryTrafficPercent']}`): "
+            "two splits in sequence would pair old and new at random. Model and transformer go live as one; finish the "
             "transformer's canary first."
         )
     component = mapping(mapping(status.get("components")).get("predictor"))
     if condition_is_true(status, "PredictorReady") and not component.get("traffic"):
         yield (
-            "The predictor is ready, but its status tells of no traffic: there is no Knative route whose split "
-            "could be seen. See that Knative Serving and its ingress run, or deploy in Standard mode."
+            "The predictor is ready, but its status shows no traffic, so no Knative route's split can be "
+            "observed. Make sure that Knative Serving and its ingress run, or deploy in Standard mode."
         )
     if condition_is_true(status, "PredictorReady") and not conditions(status, ROUTE_READY):
         yield (
-            f"The predictor is ready, but its status has no condition {ROUTE_READY}: traffic there is what Knative "
-            "intends, and nobody could know whether the router has taken a weight. Upgrade KServe, or deploy in "
+            f"The predictor is ready, but its status has no condition {ROUTE_READY}: it shows the traffic that "
+            "Knative intends, not what the router has applied. Upgrade KServe, or deploy in "
             "Standard mode."
         )

@@ -33,11 +33,11 @@ def doubt(observed: KnativeObserved, uri: str) -> str:
         named = service.template.storage_uri or "nothing"
         return (
             f"KServe has not acted on the spec yet: its Knative Service names {named} "
-            f"at {service.latest_percent} %, so what the status says may be about what was before."
+            f"at {service.latest_percent} %, so the status may still be about the previous spec."
         )
     if observed.serves(latest) != uri:
         return (
-            f"{latest or 'No revision'} serves {observed.serves(latest) or 'nobody knows what'}, not {uri}."
+            f"{latest or 'No revision'} serves {observed.serves(latest) or 'an unknown version'}, not {uri}."
         )
     return ""
 

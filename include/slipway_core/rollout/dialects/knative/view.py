@@ -40,7 +40,7 @@ ROUTE_READY = "PredictorRouteReady"
 class KnativeView:
     """Percent by revision in `shares`, `is_whole` where that is all; `urls` are the tags' hosts, by revision.
 
-    `route_pending` is why the router is not known to do so, "" where it is; `route_told` whether the status tells of
+    `route_pending` is why the router is not known to do so, "" if it is; `route_reported` whether the status reports
     the route's readiness at all.
     """
 
@@ -48,13 +48,13 @@ class KnativeView:
     is_whole: bool
     urls: Mapping[str, str]
     route_pending: str
-    route_told: bool
+    route_reported: bool
 
 
 @dataclass(frozen=True)
 class RevisionTemplate:
-    """What pods are made of: which storageUri they serve, and which rollback named it (`RESTORED_AT`); "" where neither
-    is told.
+    """What pods are made of: the storageUri that they serve, and the rollback that named it (`RESTORED_AT`); "" if not
+    given.
     """
 
     storage_uri: str = ""
@@ -82,16 +82,16 @@ class KnativeService:
         """What its spec gives to whichever revision is the latest ready one."""
         return _latest_percent(self.targets)
 
-    def pending(self, wanted: int | None, told: Mapping[str, int]) -> str:
+    def pending(self, wanted: int | None, actual: Mapping[str, int]) -> str:
         """Return why users are not known to be led by what the InferenceService says; "" where they are.
 
         :param wanted: the percent in the spec.
-        :param told: the traffic in the status, percent by revision.
+        :param actual: the traffic in the status, percent by revision.
         """
         if self.latest_percent != (100 if wanted is None else wanted):
             return f"its Knative Service still asks for {self.latest_percent} % for the newest revision"
         asked, _ = _traffic(self.targets, self.latest_ready)
-        if _users(asked) != _users(told):
+        if _users(asked) != _users(actual):
             return "its Knative Service asks for something else by now"
         return "" if self.is_routed else "Knative has not done yet what its Knative Service asks for"
 
@@ -177,12 +177,12 @@ def _route_pending(status: Mapping[str, Any], targets: Any, wanted: int | None) 
 
     :param wanted: the percent in the spec.
     """
-    told = conditions(status, ROUTE_READY)
-    if not told:
+    route_conditions = conditions(status, ROUTE_READY)
+    if not route_conditions:
         return (
-            f"the status has no condition {ROUTE_READY}, so nobody can know whether the router has taken it"
+            f"the status has no condition {ROUTE_READY}, so it is unknown whether the router has applied it"
         )
-    for condition in told:
+    for condition in route_conditions:
         if condition.get("status") != "True":
             words = (text(condition.get(key)) for key in ("status", "reason", "message"))
             return f"its route is not ready: {ROUTE_READY} is {': '.join(word for word in words if word).rstrip('.')}"

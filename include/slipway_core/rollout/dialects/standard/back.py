@@ -118,7 +118,7 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
     if not is_noted and not goal.unnoted_may_go:
         # Until then it may still act on what it has read: a canary that was removed meanwhile would get users.
         return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=users_safe)
-    return Patch(without_entry(observed, view, entry), "No user is led there: remove the canary.", RESTORE)
+    return Patch(without_entry(observed, view, entry), "It has no traffic: remove the canary.", RESTORE)
 
 
 def _may_serve(goal: RollBack, view: StandardView) -> bool:
@@ -146,7 +146,7 @@ def _await_stable(goal: RollBack, observed: Observed, view: StandardView) -> Act
                 fallback=dropping(view, dead, RELEASE_TRAFFIC),
             )
         return Done(dict(observed.traffic), reason="All traffic is on the good version.")
-    missing = "" if view.route.found else " There is no HTTPRoute that leads to it."
+    missing = "" if view.route.found else " No HTTPRoute leads to it."
     return Wait(
         f"Waiting to see all traffic on the good version.{missing} {doubt}".rstrip(),
         RELEASE_TRAFFIC,

@@ -32,10 +32,10 @@ def unseen(view: StandardView, backend: str) -> str:
     """Return why nobody knows how many pods `backend` has; "" where it is known."""
     if view.deployments is None:
         return (
-            "The Deployments cannot be read, so nobody knows how many pods there are: see that the account may list "
+            "The Deployments cannot be read, so the number of pods is unknown: allow the account to list "
             "deployments.apps in this namespace."
         )
-    return "" if backend in view.deployments else f"There is no Deployment {backend} to be seen."
+    return "" if backend in view.deployments else f"The Deployment {backend} was not found."
 
 
 def unproved(view: StandardView, backend: str, uri: str) -> str:
@@ -45,7 +45,7 @@ def unproved(view: StandardView, backend: str, uri: str) -> str:
         return hidden
     found = view.deployments[backend]
     if found.storage_uri != uri:
-        served = found.storage_uri or "nobody knows what"
+        served = found.storage_uri or "an unknown version"
         return f"The Deployment {backend} serves {served}, not {uri}: KServe has not acted on the spec yet."
     return "" if found.are_alike else f"There are still pods of another version among those of {backend}."
 

@@ -42,7 +42,7 @@ class StandardDialect(Dialect[StandardObserved]):
     removes_candidate: ClassVar[bool] = True
     exposes_candidate: ClassVar[bool] = True
 
-    def beside(self, isvc: Object) -> tuple[Reading, ...]:
+    def readings(self, isvc: Object) -> tuple[Reading, ...]:
         """Return the HTTPRoutes, which show the traffic, and the Deployments, which show the pods."""
         service = text(mapping(isvc.get("metadata")).get("name"))
         return routes_of(service), deployments_of(service)

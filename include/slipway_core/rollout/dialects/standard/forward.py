@@ -9,7 +9,7 @@ Here:
   before each raise it gets those of the coming weight at the present percent, and the percent follows when they
   are available. A smaller weight waits for nothing.
 - Percent 0 marks a start, a preview or a rollback and percent 100 a promotion under way, and no other forward step acts
-  on either. A start and a preview are told from a rollback by the generation that they noted (`Observed.is_preview`).
+  on either. A start and a preview differ from a rollback in the generation that they noted (`Observed.is_preview`).
 - In a preview testers come by an HTTPRoute of slipway's own (`candidate_route.py`), which stays while the canary does.
 - A promotion takes two patches. KServe deletes the old stable Deployment and its Service before it changes the
   route (`reconcileCanaryDeployments`, then the ingress), so whoever is still led there at that moment gets an
@@ -119,7 +119,7 @@ def _expose(entry: CanaryEntry, observed: Observed, view: StandardView) -> Actio
             "`rollout.preview`."
         )
     if (view.own_route.host, view.own_route.backend) != (wanted["spec"]["hostnames"][0], view.backend(entry)):
-        return Expose(wanted, "Give the candidate a host of its own.")
+        return Expose(wanted, "Give the candidate its own host.")
     found = _served(entry, view)
     if not found and observed.candidate_url and observed.alone(view.stable_backend):
         return Done(
@@ -253,8 +253,8 @@ def _prepared(
     if leaves_too_few(view, entry, pods):
         return Impossible(
             f"Somebody has set the stable predictor's minReplicas of {observed.name} to {view.min_replicas} during the "
-            f"canary. KServe takes the candidate's {pods} from that, so too few would be left to go back to. Raise it, "
-            "or release again.",
+            f"canary. KServe takes the candidate's {pods} from that, so too few would be left for a rollback. "
+            "Raise it, or release again.",
             kind="foreign_change",
         )
     body = with_replicas(observed, view, entry, pods)

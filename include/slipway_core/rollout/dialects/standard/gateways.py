@@ -43,12 +43,12 @@ def gateway_notes(routes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return what is known of the Gateways that lead to a service, and of which of them nothing is known."""
     found = controllers_of(routes)
     if not found:
-        return ("No Gateway tells of the HTTPRoutes yet, so nothing is known of how it takes weight 0.",)
+        return ("No Gateway has reported on the HTTPRoutes yet, so it is unknown how it handles weight 0.",)
     return tuple(
         KNOWN.get(
             name,
-            f"Nothing is known of how the gateway {name[:100]} takes weight 0: no leak, and no measurement. Requests "
-            "to the candidate are counted after weight 0 all the same.",
+            f"It is unknown how the gateway {name[:100]} handles weight 0: it was neither measured nor seen to leak. "
+            "Requests to the candidate are still counted after weight 0.",
         )
         for name in found
     )

@@ -156,13 +156,13 @@ def _lowered(view: StandardView, entry: CanaryEntry) -> Json:
 
 def _strategy(view: StandardView) -> Json:
     """Return slipway's `deploymentStrategy`, together with what the owner has said; nothing where that says enough."""
-    told = mapping(view.predictor.get("deploymentStrategy"))
-    rolling = mapping(told.get("rollingUpdate"))
-    if told.get("type", "RollingUpdate") != "RollingUpdate" or "maxUnavailable" in rolling:
+    strategy = mapping(view.predictor.get("deploymentStrategy"))
+    rolling = mapping(strategy.get("rollingUpdate"))
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate" or "maxUnavailable" in rolling:
         return {}
     return {
         "deploymentStrategy": {
-            **told,
+            **strategy,
             "type": "RollingUpdate",
             "rollingUpdate": {**rolling, **ROLLING_UPDATE},
         }

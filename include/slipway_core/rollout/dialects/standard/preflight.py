@@ -65,7 +65,7 @@ def _routing(isvc: Mapping[str, Any], view: StandardView, config: ClusterConfig 
     if config is not None and not config.gateway_api:
         yield (
             "Gateway API is off in KServe's ConfigMap inferenceservice-config (`ingress`: enableGatewayApi), and "
-            "without it a canary's weight leads nobody anywhere. Turn it on, or deploy in Knative mode."
+            "without it a canary's weight has no effect. Turn it on, or deploy in Knative mode."
         )
     if config is not None and not config.creates_routes:
         yield (
@@ -82,7 +82,7 @@ def _routing(isvc: Mapping[str, Any], view: StandardView, config: ClusterConfig 
     if spec.get("transformer"):
         yield (
             "Users come through the transformer, which calls the stable predictor past the HTTPRoute's weights, "
-            "so a canary would get nobody. Deploy in Knative mode, or put both into one Triton ensemble."
+            "so a canary would get no requests. Deploy in Knative mode, or put both into one Triton ensemble."
         )
 
 
@@ -99,7 +99,7 @@ def _predictor(view: StandardView) -> Iterator[str]:
         yield "A predictor of several nodes (workerSpec) cannot have a canary in KServe."
     replicas = view.min_replicas
     if replicas == 0:
-        yield "`minReplicas: 0` leaves no replica that a canary may have, nor a warm one to go back to: set 1."
+        yield "`minReplicas: 0` leaves no replica for a canary and no warm one for a rollback: set 1."
     if replicas and replicas > 1 and 0 < view.max_replicas < 2 * replicas and view.own is None:
         yield (
             f"A ready canary takes its replicas from stable's minReplicas ({replicas}); for stable to keep them all, "

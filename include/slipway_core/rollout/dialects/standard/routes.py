@@ -31,7 +31,7 @@ def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchM
             patches.append(ObjectPatch(name, {"metadata": version, "spec": {"rules": led}}))
     if not patches:
         return None
-    reason = f"KServe does not change the HTTPRoutes: write their weights, nobody to {off}."
+    reason = f"KServe does not change the HTTPRoutes: write their weights, with none for {off}."
     return PatchMade(HTTP_ROUTES, tuple(patches), reason, phase)
 
 
@@ -94,5 +94,5 @@ def _led(rule: Mapping[str, Any], off: str, to: str) -> dict[str, Any]:
 
 def _weight(reference: Mapping[str, Any]) -> int:
     """Return a reference's weight; Gateway API: one that is not given is 1."""
-    told = 1 if reference.get("weight") is None else whole(reference["weight"])
-    return max(told or 0, 0)
+    weight = 1 if reference.get("weight") is None else whole(reference["weight"])
+    return max(weight or 0, 0)

@@ -15,8 +15,8 @@ PR 5984, `inference_service_validation_test.go`, `test/e2e/predictor/test_canary
   getting the rest; without canaries a single reference without a weight. They keep their names over a promotion.
 - They are left as they are while the stable predictor is not ready, which is its Deployment's condition Available:
   with Kubernetes' maxUnavailable of 25 % one missing pod of three is enough, with slipway's 50 % two are.
-- What a Gateway makes of them is told in
-  their own status (`parents[].conditions[]`, each with the generation that it is about).
+- Their own status says what a Gateway makes of them (`parents[].conditions[]`, each with the generation that it is
+  about).
 - Annotations of the InferenceService reach the pods of *every* predictor, so a new annotation restarts stable
   (`createRawDefaultDeployment` puts the component's metadata into the pod template). Slipway's notes lie in the
   canary's `predictor.annotations` instead, which reach its own pods only and become stable's at promotion.
@@ -235,7 +235,7 @@ def standard_view(
 
 
 def _unreadable(canaries: Any) -> Iterator[str]:
-    """Yield what of `spec.canary` cannot be told from another canary, or may be any share."""
+    """Yield the entries of `spec.canary` that look like another canary's, or that may have any share."""
     if canaries is not None and not isinstance(canaries, list):
         yield "spec.canary"
         return
@@ -277,8 +277,8 @@ def read_routes(routes: Iterable[Mapping[str, Any]], service: str) -> RouteReadi
         rules = mapping(route.get("spec")).get("rules")
         is_whole = is_whole and _are_mappings(rules)
         for rule in items(rules):
-            shares, are_told = _shares(rule.get("backendRefs"))
-            is_whole = is_whole and are_told
+            shares, all_given = _shares(rule.get("backendRefs"))
+            is_whole = is_whole and all_given
             if not any(belongs.fullmatch(name) for name in shares):
                 continue
             leading.append(route)
@@ -292,7 +292,7 @@ def _are_mappings(value: Any) -> bool:
 
 
 def _shares(references: Any) -> tuple[dict[str, int], bool]:
-    """Return percent by backend, and whether every share was told. Gateway API: a weight that is not given is 1."""
+    """Return percent by backend, and whether every share was given. Gateway API: an omitted weight is 1."""
     is_whole = references is None or _are_mappings(references)
     weights: dict[str, int] = {}
     for one in items(references):

@@ -89,7 +89,7 @@ def test_the_newest_version_that_was_rejected_before_its_release(store: ModelSto
 
 
 @pytest.mark.parametrize(
-    ("after_rollback", "starts"), [(None, False), ("wait", False), ("go_on", True)], ids=str
+    ("after_rollback", "starts"), [(None, False), ("wait", False), ("continue", True)], ids=str
 )
 def test_a_rolled_back_model_waits_for_a_person(
     store: ModelStoreHook, tmp_path: Path, after_rollback: str | None, starts: bool
@@ -185,7 +185,7 @@ def test_nobodys_release_is_not_admitted_after_a_rollback(landed: ModelStoreHook
 
 
 def test_a_file_that_goes_on_admits_it(landed: ModelStoreHook, tmp_path: Path) -> None:
-    """With `go_on` nobody is asked."""
-    (tmp_path / "digits.yaml").write_text(RELEASE_FILE + "rollout: {after_rollback: go_on}\n")
+    """With `continue` nobody is asked."""
+    (tmp_path / "digits.yaml").write_text(RELEASE_FILE + "rollout: {after_rollback: continue}\n")
     admit(landed, tmp_path, None)
     assert holder(landed) == "digits-3"

@@ -42,7 +42,7 @@ def test_tensors_answers_latency_and_configuration_are_checked(
     asked = parts(store, server.ports.grpc)
     assert check_signature(asked).outcome == "passed"
     answers = check_answers(asked, None)
-    assert (answers.outcome, "Against the labels" in answers.told) == ("no_reference", True)
+    assert (answers.outcome, "Against the labels" in answers.summary) == ("no_reference", True)
     now = datetime.now(UTC)
     assert check_latency(asked, now=now, run_id="first").outcome == "no_reference"
     assert check_latency(asked, now=now, run_id="second").outcome == "passed"

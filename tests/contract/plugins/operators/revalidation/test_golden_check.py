@@ -30,7 +30,7 @@ def test_rows_without_a_figure_are_no_drift() -> None:
     """Of questions without a relevant document nothing can be said: nobody must be taken back for that."""
     assert judged(0 * RELEVANT, SCORES, SCORES).outcome == "passed"
     nothing = judged(0 * RELEVANT, SCORES, None)
-    assert (nothing.outcome, "nothing was compared" in nothing.told) == ("left_out", True)
+    assert (nothing.outcome, "nothing was compared" in nothing.summary) == ("left_out", True)
 
 
 def test_rows_with_one_decide() -> None:

@@ -57,7 +57,7 @@ def test_what_changed_is_found_and_closed_when_it_is_put_right(
     assert run.open() == {"1-published", "1-configuration"}
     told = run.findings()["1-published"].details
     assert MODEL_FILE in told[0]
-    assert "instance_group" in run.findings()["1-configuration"].told
+    assert "instance_group" in run.findings()["1-configuration"].summary
     assert "1-published" in run.page()
     with pytest.raises(AirflowFailException, match="rent: 1-published"):
         run.show()
@@ -98,7 +98,7 @@ def test_another_model_under_the_same_name_is_found_by_its_answers(
     store.write(MODEL_FILE, published)
     report = run.look()
     assert (outcomes(report)["published"], outcomes(report)["answers"]) == ("passed", "differs")
-    assert "agreement with the release's answers 0" in run.findings()["1-answers"].told
+    assert "agreement with the release's answers 0" in run.findings()["1-answers"].summary
 
 
 def test_what_has_become_slow_is_found(
@@ -251,7 +251,7 @@ def test_a_cluster_that_is_away_is_not_nothing_live(
 def test_what_is_live_is_held_against_the_records(
     run: RevalidationRun, server: TritonServer, service: LiveService
 ) -> None:
-    """A version that no record shows promoted, and what is no published version at all, are findings."""
+    """A version that no record shows promoted, and what is not a published version at all, are findings."""
     service.serve(7, f"http://127.0.0.1:{server.ports.http}")
     report = run.look()
     assert outcomes(report)["live"] == outcomes(report)["published"] == "differs"

@@ -30,7 +30,7 @@ def test_none_answered_is_a_fail_in_the_first_window() -> None:
     assert verdict.status == "fail"
     assert verdict.reason == (
         "The candidate fails: it answers no requests. 34 of its requests started and none was answered; stable "
-        "answered 144 of 144 meanwhile."
+        "answered 144 of 144 in the same time."
     )
 
 

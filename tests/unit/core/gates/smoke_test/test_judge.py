@@ -70,7 +70,7 @@ def test_a_sound_version_passes_every_check() -> None:
     [
         ({"loads": [LOADED, CRASHED]}, "loads", "load 2 of 3 crashed: the server was ended by SIGSEGV"),
         ({"loads": [{**CRASHED, "status": "timed out"}]}, "loads", "load 1 of 3 timed out"),
-        ({"broken": {"told": "gRPC INTERNAL"}}, "answers", "got no answer: gRPC INTERNAL"),
+        ({"broken": {"message": "gRPC INTERNAL"}}, "answers", "got no answer: gRPC INTERNAL"),
         ({"steady": ABOVE}, "answers", "1 of 1040 golden requests"),
         ({"memory": memory(failed=3)}, "answers", "3 of 1040 golden requests"),
         ({"memory": memory(ended="the server was ended by SIGKILL")}, "answers", "SIGKILL"),
@@ -105,7 +105,7 @@ def test_what_harms_the_server_refuses_the_version(changes: dict[str, Any], chec
         ({"steady": {**ABOVE, "answered": 40, "differ": 4}, "instances": instances(differ=3)}, "instances"),
         ({"robustness": robustness(probe("NaN"), left_out=7)}, "robustness"),
         ({"robustness": None}, "robustness"),
-        ({"broken": {"told": "gRPC DEADLINE_EXCEEDED", "silent": True}, "memory": None}, "answers"),
+        ({"broken": {"message": "gRPC DEADLINE_EXCEEDED", "silent": True}, "memory": None}, "answers"),
         ({"steady": {**ABOVE, "silent": 1}}, "answers"),
         ({"memory": memory(silent=3)}, "answers"),
         ({"instances": instances(silent=16, limit_s=10.0)}, "instances"),
@@ -128,7 +128,7 @@ def test_silence_is_no_excuse_for_what_was_seen_besides() -> None:
     differ = judged(instances=instances(silent=2, differ=1, differences=["output y: off by 1"]))
     assert statuses(differ)["instances"] == "fail"
     assert statuses(judged(memory=memory(silent=2, failed=1)))["answers"] == "fail"
-    died = {"told": "gRPC UNAVAILABLE", "silent": True, "died": "the server was ended by SIGSEGV"}
+    died = {"message": "gRPC UNAVAILABLE", "silent": True, "died": "the server was ended by SIGSEGV"}
     assert statuses(judged(broken=died))["answers"] == "fail"
 
 
@@ -138,8 +138,8 @@ def test_one_instance_is_compared_with_nobody() -> None:
         instances=instances(expected={"digits": 1}, seen={"digits": {"digits_0_0": 1}}, requests=1)
     )
     assert verdict.status == "pass"
-    (told,) = (one.told for one in verdict.checks if one.name == "instances")
-    assert told == "1 instance, seen in the server's log: there is no other one to compare it with"
+    (told,) = (one.summary for one in verdict.checks if one.name == "instances")
+    assert told == "1 instance, seen in the server's log, so nothing to compare it with"
 
 
 @pytest.mark.parametrize(("policy", "status"), [("fail", "fail"), ("warn", "warn"), ("off", "pass")])

@@ -25,7 +25,7 @@ _ROWS = {"x": np.zeros((4, 2), np.float32), "state": np.zeros((2, 4), np.float32
     [
         ("", {"x": _ROWS["x"]}, "`label` is missing"),
         ("", {"x": _ROWS["x"], "label": np.zeros(4)}, "`label` holds float64, not whole numbers"),
-        ("", {"label": np.arange(4)}, "there is no array of an input"),
+        ("", {"label": np.arange(4)}, "an input has no array"),
         ("golden: {row_axis: {state: 0}}", _ROWS, "`state` has 2 rows on `golden.row_axis: 0`, the labels 4"),
         ("golden: {row_axis: {state: 2}}", _ROWS, r"`state` has shape \[2, 4\] and no axis 2"),
         ("validation: {kind: vectors, label: topic}", {"x": _ROWS["x"]}, "`topic` is missing"),

@@ -105,7 +105,7 @@ def test_a_figure_without_an_interval_is_never_taken_for_sure() -> None:
     validation = asked({"eer_percent": {"max": 50}}, on_inconclusive="refuse")
     found = report(validation, {"a": np.zeros(ROWS)}, {"eer_percent": ReturnedFigure(value=1.0, samples=9)})
     assert found["outcome"] == "inconclusive"
-    assert "how sure that is cannot be told" in found["reasons"][0]
+    assert "with too few rows for an interval" in found["reasons"][0]
 
 
 @pytest.mark.parametrize("scores", [{"other": np.ones(ROWS)}, {"margin": np.full(ROWS, np.nan)}])
@@ -196,13 +196,13 @@ def test_a_limit_of_one_is_a_limit_of_an_error() -> None:
 
 @pytest.mark.parametrize(("policy", "outcome"), [("refuse", "inconclusive"), ("warn", "warn")])
 def test_one_row_with_a_score_does_not_decide(policy: str, outcome: str) -> None:
-    """Where every other row has none, how sure its mean is cannot be told, and that is said."""
+    """Where every other row has none, the interval of the mean is unknown, and the report says so."""
     margin = np.full(ROWS, np.nan)
     margin[7] = 0.9
     validation = asked({"margin": {"min": 0.2}}, on_inconclusive=policy)
     found = report(validation, {"margin": margin})
     assert found["outcome"] == outcome
-    assert "how sure that is cannot be told" in str(found["warnings"])
+    assert "with too few rows for an interval" in str(found["warnings"])
     margin[8:15] = np.linspace(0.7, 0.8, 7)
     assert report(validation, {"margin": margin})["outcome"] == "pass"
 

@@ -59,7 +59,7 @@ def test_batches_hold_every_row_once(rows: int, size: int) -> None:
     [
         ({"pixels": None}, "`pixels` is missing"),
         ({"label": None}, "`label` is missing"),
-        ({"pixel": np.zeros(6)}, "`pixel` is no input of the model"),
+        ({"pixel": np.zeros(6)}, "`pixel` is not an input of the model"),
         ({"pixels": np.zeros((6, 5))}, r"`pixels` has shape \[6, 5\], the model takes \[-1, 4\]"),
         ({"pixels": np.zeros(6)}, r"`pixels` has shape \[6\]"),
         ({"pixels": np.zeros((5, 4))}, "`pixels` has 5 rows, the labels 6"),
@@ -90,7 +90,9 @@ def test_whole_number_inputs_are_not_made_from_fractions() -> None:
 
 def test_several_faults_are_told_at_once() -> None:
     """One message names every column at fault."""
-    with pytest.raises(GoldenSetError, match=r"`label` is missing; `text` is missing; `extra` is no input"):
+    with pytest.raises(
+        GoldenSetError, match=r"`label` is missing; `text` is missing; `extra` is not an input"
+    ):
         golden_from_arrays({"pixels": np.zeros((2, 4)), "extra": np.zeros(2)}, _SIGNATURE, "label")
 
 
@@ -188,7 +190,7 @@ def test_a_state_with_the_batch_second_and_a_single_number_are_asked() -> None:
         "state": (2, 2, 3),
     }
     assert np.array_equal(inputs["state"], _voice()["state"][:, 2:4])
-    assert golden.axes.told().count("(guessed)") == 3
+    assert golden.axes.describe().count("(guessed)") == 3
     assert golden.first(3).inputs["state"].shape == (2, 3, 3)
 
 
@@ -207,7 +209,7 @@ def test_a_model_without_an_axis_for_rows_gets_one_request_a_row() -> None:
     [
         ({"state": 0}, r"`state` has 2 rows, the labels 5"),
         ({"state": 2}, r"`state` has shape \[2, 5, 3\], the model takes \[2, -1, 3\]|`state` has 3 rows"),
-        ({"stat": 1}, r"`golden\.row_axis\.stat` is no tensor of the model"),
+        ({"stat": 1}, r"`golden\.row_axis\.stat` is not a tensor of the model"),
         ({"input": "none"}, None),
     ],
 )
@@ -240,6 +242,6 @@ def test_a_text_for_each_row_is_a_column() -> None:
 def test_what_was_guessed_is_said() -> None:
     """The log tells for each input how its rows are taken, and which of that nobody has written."""
     axes = RowAxes({"state": 1, "rate": "none", "image": "request"}, guessed=frozenset({"state"}))
-    assert axes.told() == (
+    assert axes.describe() == (
         "`state`: axis 1 (guessed), `rate`: the same in every request, `image`: a request for each row"
     )

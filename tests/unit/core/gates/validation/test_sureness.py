@@ -106,7 +106,7 @@ def test_vectors_without_labels_and_without_stable_decide_nothing() -> None:
     golden = GoldenSet({}, np.zeros(0), unlabelled_rows=20)
     vectors = np.random.default_rng(1).normal(size=(20, 8))
     report = _report(golden, vectors, None, VectorsValidation())
-    assert report["warnings"] == ["nothing that the model answers was held against a limit"]
+    assert report["warnings"] == ["none of the model's answers was compared with a limit"]
 
 
 def test_a_lost_class_refuses_although_nine_of_ten_rows_agree() -> None:

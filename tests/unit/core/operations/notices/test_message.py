@@ -57,7 +57,7 @@ def test_a_message_is_reason_numbers_and_links() -> None:
     """Each on a line of its own."""
     told = notice(reason="more errors than stable", facts=(Fact(name="weight", value="20 %"),))
     assert message_of(told, LINKS).text.splitlines() == [
-        "No new request is led to it any more.",
+        "It gets no new requests.",
         "Why: more errors than stable",
         "weight: 20 %",
         f"Run: {LINKS['Run']}",
@@ -68,7 +68,7 @@ def test_a_message_is_reason_numbers_and_links() -> None:
 
 def test_what_is_about_no_version_names_the_model_alone() -> None:
     """Drift of a model's input is of no single version."""
-    assert message_of(notice("drift_found", version=None)).title == "digits: drift was found"
+    assert message_of(notice("drift_found", version=None)).title == "digits: drift found"
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -106,5 +106,5 @@ def test_a_message_fits_a_phone_and_keeps_its_links() -> None:
 def test_a_rollback_by_hand_that_fails_says_that_nothing_has_changed() -> None:
     """Its version stays live, and is not what was refused."""
     message = message_of(notice("failed", dag_id="model_rollback"), is_rollback_by_hand=True)
-    assert message.title == "digits version 3: the rollback has failed"
-    assert message.text.startswith("What was live stays live, unless the reason says otherwise.")
+    assert message.title == "digits version 3: rollback failed"
+    assert message.text.startswith("The live version stays live, unless the reason says otherwise.")

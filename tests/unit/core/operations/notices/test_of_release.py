@@ -72,10 +72,10 @@ def test_whether_anybody_is_still_on_it_is_told_as_far_as_it_was_seen() -> None:
     """The message itself speaks of new requests alone."""
     said = facts([], drained="pods_ended", drain_seconds=36.4)
     assert said["what was open on it"].startswith(
-        "Nobody is on the candidate: 36 s after weight 0 its pods were gone"
+        "The candidate has no users: 36 s after weight 0 its pods were gone"
     )
     said = facts([], drained="unseen", drain_seconds=36.4)
-    assert "could not be seen" in said["what was open on it"]
+    assert "is unknown" in said["what was open on it"]
     assert "what was open on it" not in facts([])
 
 

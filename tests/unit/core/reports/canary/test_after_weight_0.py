@@ -46,14 +46,14 @@ def test_a_record_from_before_says_nothing_of_it() -> None:
 @pytest.mark.parametrize(
     ("how", "active", "words"),
     [
-        ("counted", 0, "Nobody is on the candidate: 9 s after weight 0 the router counted no open request"),
-        ("pods_ended", None, "Nobody is on the candidate: 9 s after weight 0 its pods were gone"),
+        ("counted", 0, "The candidate has no users: 9 s after weight 0 the router counted no open request"),
+        ("pods_ended", None, "The candidate has no users: 9 s after weight 0 its pods were gone"),
         (
             "still_asked",
             12,
-            "Somebody is still on the candidate: 9 s after weight 0 the router counts 12 open",
+            "The candidate still has users: 9 s after weight 0 the router counts 12 open",
         ),
-        ("unseen", None, "Whether anybody is still on the candidate could not be seen"),
+        ("unseen", None, "Whether the candidate still has users is unknown"),
         ("some word of a later version", None, "The stable version alone gets new requests again."),
     ],
 )

@@ -156,7 +156,7 @@ def _unsure(**changes: Any) -> dict[str, Any]:
         "warnings": ["`correct` is 0, and no limit is set for it"],
         "numbers": {"rows": 100, "accuracy": 0.0, "accuracy_min": 0.0},
         "expectations": [expectation],
-        "health": [{"check": "batch_invariant", "status": "warn", "told": "a row is answered otherwise"}],
+        "health": [{"check": "batch_invariant", "status": "warn", "summary": "a row is answered otherwise"}],
         "recalls": [
             {"class": 3, "rows": 4, "recall": 0.0, "interval": [0, 0.49], "stable_recall": 1.0, "lost": True}
         ],

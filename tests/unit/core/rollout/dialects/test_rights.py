@@ -63,11 +63,11 @@ def test_the_manifest_grants_the_guard_what_the_dialects_ask_for_and_no_more() -
 def test_what_a_dialect_reads_it_asks_the_right_for(dialect: Dialect[Any]) -> None:
     """Objects by name are got, others are listed; so is what the guard watches."""
     isvc = {"metadata": {"name": "digits"}}
-    for reading in (*dialect.beside(isvc), *dialect.behind(isvc)):
+    for reading in (*dialect.readings(isvc), *dialect.extra_readings(isvc)):
         verb = "list" if reading.names is None else "get"
         assert verb in dialect.rights[reading.resource]
     for resource in dialect.watched:
         assert "list" in dialect.guard_rights[resource]
-    for reading in dialect.behind(isvc):
+    for reading in dialect.extra_readings(isvc):
         assert reading.names is not None
         assert "get" in dialect.guard_rights[reading.resource]

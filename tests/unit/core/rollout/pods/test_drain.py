@@ -20,8 +20,8 @@ from slipway_core.rollout.pods.drain import (
     OpenRequests,
     ServingPod,
     Watch,
+    drain_summary,
     serving_pods,
-    told,
 )
 
 URI, STABLE_URI = "s3://b/models/m/3/repository", "s3://b/models/m/2/repository"
@@ -114,7 +114,7 @@ def test_without_a_count_it_goes_by_time_and_by_pods(drain_s: float) -> None:
     found = ended(see, drain(drain_s), on_end=lambda step: ends.append(at[-1]))
     assert ends == [max(drain_s, SETTLE_S)]
     assert (found.how, found.active, found.is_nobody) == ("pods_ended", None, True)
-    assert "were not counted" in told(found)
+    assert "were not counted" in drain_summary(found)
 
 
 def test_a_stale_count_is_none() -> None:
@@ -133,7 +133,7 @@ def test_nobody_is_told_gone_who_could_not_be_seen(pods: tuple[ServingPod, ...] 
     found = ended(lambda at_s: Look(at_s, pods=pods))
     assert (found.how, found.is_nobody) == ("unseen", False)
     assert found.seconds == DRAIN_S + UNSEEN_LIMIT_S
-    assert "could not be seen" in told(found)
+    assert "still has users is unknown" in drain_summary(found)
 
 
 def test_pods_that_do_not_go_are_ended_again_and_then_told() -> None:
@@ -156,7 +156,7 @@ def test_requests_at_the_pods_that_came_after_are_told() -> None:
 
     found = ended(lambda at_s: Look(at_s, count(at_s, 1, 100 + int(at_s)), pods=tuple(pods)), on_end=end)
     assert (found.how, found.is_nobody, found.active) == ("still_asked", False, 1)
-    assert "still on the candidate" in told(found)
+    assert "still has users" in drain_summary(found)
 
 
 def test_successors_without_users_are_left_alone() -> None:

@@ -64,7 +64,7 @@ def waits(reason: str, message: str = "") -> dict[str, Any]:
             'secret "x" not found',
             CONFIG_PATIENCE_S,
         ),
-        (pod(crashed(9), ending=True), "Terminating", "ends it", math.inf),
+        (pod(crashed(9), ending=True), "Terminating", "is ending it", math.inf),
         (
             pod(phase="Failed", reason="Evicted", message="low on memory"),
             "Evicted",
@@ -83,7 +83,7 @@ def test_each_cause_is_named_with_what_was_found(
     assert words in trouble.found
     assert trouble.patience_s == patience_s
     assert trouble.remedy
-    assert "digits-predictor-00003-deployment-7d-x2" in trouble.told
+    assert "digits-predictor-00003-deployment-7d-x2" in trouble.summary
 
 
 def test_a_failing_init_container_is_named_and_its_right_to_read_is_the_remedy() -> None:

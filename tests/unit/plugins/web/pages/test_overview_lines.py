@@ -38,7 +38,7 @@ def test_what_needs_a_person_comes_first_then_what_moves_then_what_is_amiss() ->
     found = lines(
         document("quiet-b"),
         document("quiet-a"),
-        document("drifts", findings=(FindingLine(name="1-inputs", check="inputs", told="PSI"),)),
+        document("drifts", findings=(FindingLine(name="1-inputs", check="inputs", summary="PSI"),)),
         document("moves", open_release=flight()),
         document("asks", open_release=flight(waits_for_approval="canary")),
         Unreadable("broken", "its record has a gap"),

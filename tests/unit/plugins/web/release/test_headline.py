@@ -122,7 +122,7 @@ ENDED: list[tuple[dict[str, Any], str, str]] = [
         "The release of version 3 failed. It answered 1,200 requests.",
     ),
     (
-        {"rejected_only": True, "rejection": RejectionLine(told="rejected by anna", at=NOW)},
+        {"rejected_only": True, "rejection": RejectionLine(sentence="rejected by anna", at=NOW)},
         "rejected",
         "Version 3 was rejected before it was released.",
     ),

@@ -13,7 +13,7 @@ START = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 def _line(seq: int, kind: str) -> LogLine:
     return LogLine(
-        at=START + timedelta(seconds=seq), seq=seq, kind=kind, told=f"{kind} {seq}", release_id="r"
+        at=START + timedelta(seconds=seq), seq=seq, kind=kind, sentence=f"{kind} {seq}", release_id="r"
     )
 
 
@@ -41,10 +41,12 @@ def test_an_empty_log_is_an_empty_story() -> None:
 def _told(*lines: str, releases: Iterable[str] = ()) -> list[str]:
     ids = [*releases] or ["r"] * len(lines)
     log = [
-        LogLine(at=START + timedelta(seconds=seq), seq=seq, kind="stage_finished", told=told, release_id=one)
+        LogLine(
+            at=START + timedelta(seconds=seq), seq=seq, kind="stage_finished", sentence=told, release_id=one
+        )
         for seq, (told, one) in enumerate(zip(lines, ids, strict=True))
     ]
-    return [one.line.told for one in reversed(story_of(log))]
+    return [one.line.sentence for one in reversed(story_of(log))]
 
 
 def test_a_reason_is_given_once() -> None:

@@ -32,7 +32,7 @@ def _found(candidate: Any, stable: Any, unread: Any = None, **asked: Any) -> dic
     validation = ClassificationValidation(other_outputs=OtherOutputs(**asked))
     before = None if stable is None else OutputAnswers(SCORED, stable)
     found = compare_outputs(GOLDEN, OutputAnswers(SCORED, candidate, unread or {}), before, validation)
-    return {one.name: (one.status, one.told) for one in found}
+    return {one.name: (one.status, one.summary) for one in found}
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def _statuses(stable: int, candidate: int, only: str = "", **damaged: Any) -> di
     found = compare_outputs(
         _data()[2], OutputAnswers(scored, {**others, **damaged}), OutputAnswers(before, theirs), VALIDATION
     )
-    return {one.name: (one.status, f"{one.measure}: {one.told}") for one in found}
+    return {one.name: (one.status, f"{one.measure}: {one.summary}") for one in found}
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4, 5])
