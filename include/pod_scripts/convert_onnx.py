@@ -3,7 +3,7 @@
 
 Reads the model and the golden set from S3, writes `model.onnx`, `sbom.json` (the packages of this image) and,
 last, `result.json` under the destination. The result is written whatever happened, as long as S3 answers.
-Every tool runs in a process of its own, which ends when it takes too long or too much memory.
+Every tool runs in a separate process, which ends when it takes too long or too much memory.
 
 Exit codes: 0 done; 2 wrong usage; 3 the input is bad; 4 the converted model answers otherwise than its
 source; 75 try again later (S3 does not answer, time is up); 1 an error in this program.

@@ -4,7 +4,7 @@
 Reads the model, the golden set and, where they are, calibration data and the timing cache from S3; builds with
 `polygraphy convert`; answers the golden set with ONNX Runtime (the source) and with the engine. Writes `model.plan`,
 `sbom.json` and, last, `result.json` under the destination; the result says on which GPU and with which TensorRT the
-engine was built, since it runs on no other. Every tool runs in a process of its own, which ends when it takes too long
+engine was built, since it runs on no other. Every tool runs in a separate process, which ends when it takes too long
 or too much memory.
 
 Exit codes: 0 done; 2 wrong usage; 3 the input is bad; 4 the engine answers otherwise than the source; 75 try again

@@ -3,7 +3,7 @@
 
 The scorer is a Python file with a function `score(inputs, labels, answers, stable)`, which returns a number for each
 golden row by name, and, where a figure is no mean of these, a function `figures(scores)`, which is called again for the
-bootstrap over rows. It runs in a process of its own, within limits of time and memory and without this program's keys
+bootstrap over rows. It runs in a separate process, within limits of time and memory and without this program's keys
 for S3. Writes `scores.npz` and, last, `result.json` under the destination.
 
 Exit codes: 0 done; 2 wrong usage; 3 the scorer or what it is given is bad; 75 try again later (S3 does not answer,

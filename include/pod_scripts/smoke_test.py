@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads a published version on a tritonserver of its own, and writes down what happens.
+"""Loads a published version on its own tritonserver, and writes down what happens.
 
 The server runs in this pod, on loopback, in explicit mode, and ends with it: a version that crashes its server harms
 nobody here. The version is downloaded and each file checked against the manifest; then it is
@@ -9,7 +9,7 @@ nobody here. The version is downloaded and each file checked against the manifes
   asked many golden rows while the memory of the server is watched;
   asked at and beyond the limits of its inputs, and a golden row again after each of these.
 
-Nothing is judged: `result.json` under the destination has what happened, and limits are held against it outside.
+Nothing is judged: `result.json` under the destination has what happened, and the gate compares it with the limits.
 
 Exit codes: 0 done, whatever happened to the server; 2 wrong usage; 3 a bad input; 4 the version is not what was
 published; 75 try again later (S3 does not answer); 1 an error in this program.

@@ -61,7 +61,7 @@ class ClientSession:
 
         :param path: the parts of the address below `/api/v2/`.
         :param params: of its query; a list is given once for each of its values.
-        :return: the answer's object; {} where it is none.
+        :return: the answer's object; {} where it is invalid.
         :raises SlipwayError: Airflow refuses it, or does not answer.
         """
         address = "/".join(quote(part, safe="") for part in path)

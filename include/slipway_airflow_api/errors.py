@@ -32,7 +32,7 @@ class ConflictError(UserError):
 
 
 class ServerFailedError(ServerUnavailableError):
-    """The API answered with an error of its own (5xx): what was asked for may have been done nevertheless."""
+    """The API answered with its own error (5xx): what was asked for may have been done nevertheless."""
 
 
 def error_for(what: str, status: int, content: str) -> SlipwayError:

@@ -159,7 +159,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine by its name alone."""
+    """Return whether a host is this machine by its name alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -52,7 +52,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def handed_otherwise(handed: Admitted, pinned: Admitted | None) -> HandedOtherwiseError | None:
-    """Return how a task was handed another release than was admitted; None where it was not.
+    """Return how a task was handed another release than was admitted; None if it was not.
 
     :param pinned: as the record has it; None: it pins nothing, and what it must prove permits no raise either.
     """

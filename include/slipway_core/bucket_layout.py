@@ -127,7 +127,7 @@ def gathered_key(model: str) -> str:
 
 
 def is_source_file(name: str) -> bool:
-    """Tell whether an object under incoming/MODEL/VERSION/ is part of what training made.
+    """Return whether an object under incoming/MODEL/VERSION/ is part of what training made.
 
     Not part of it are ready.json, hidden files, compiled Python and the markers that stand for folders.
     """
@@ -137,7 +137,7 @@ def is_source_file(name: str) -> bool:
 def staged_name(model: str, role: Role) -> str:
     """Return what a model is called on the staging server.
 
-    The stable version stands beside the candidate under a name of its own, and so do a trial of `model_tuning`, the
+    The stable version stands beside the candidate under its own name, and so do a trial of `model_tuning`, the
     setting that it is compared with, and what `model_benchmark` measures; the underscore keeps them apart from every
     real model, whose names have none.
     """

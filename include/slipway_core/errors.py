@@ -1,62 +1,62 @@
 """Everything that can go wrong in a release, as one tree.
 
-The four branches say who has to act: a person, nobody, somebody later, or Airflow by trying again.
+The four branches say what to do: fix something, nothing, release again later, or let Airflow retry.
 
 SlipwayError
-  + UserError                     a person must change something; trying again changes nothing
+  + UserError                     a person must change something; retrying does not help
   |   - SpecError                   the release file does not say what it should
-  |   - UnknownModelError           there is no release file for this model
+  |   - UnknownModelError           this model has no release file
   |   - InputMissingError           a file that training should have left is not there
   |   - ModelInvalidError           the model file cannot be read, converted or run
   |   - GoldenSetError              the golden set has the wrong columns, shapes or types
   |   - VersionInvalidError         the version is not a positive whole number
   |   - AlreadyReleasedError        this version has been released before
-  |   - VersionRejectedError        this version was rejected, and nobody has lifted that
-  |   - StartNeedsPersonError       the model was rolled back: a person starts what comes after it
-  |   - ReleaseNotNowError          a freeze or a closed window, which the release file does not wait for
+  |   - VersionRejectedError        this version is rejected
+  |   - StartNeedsPersonError       the model was rolled back, so a person must start the next release
+  |   - ReleaseNotNowError          a freeze or a closed window, and the release file says to refuse
   |   - VersionConflictError        other bytes are published under the same version
   |   - VersionDeletedError         the version's files were deleted; its number cannot be used again
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
-  |   - ArrivalRefusedError         a version of the model registry that cannot be brought in
-  |   - WebhookRefusedError         a request that is no webhook of the model registry
-  |   - HandedOtherwiseError        a task was handed another release than was admitted
+  |   - ArrivalRefusedError         a version of the model registry cannot be imported
+  |   - WebhookRefusedError         a request that isn't proved to be the model registry's webhook
+  |   - HandedOtherwiseError        a task got another release than the one that was admitted
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
-  |   - CredentialsRefusedError     Triton, or a proxy before it, does not take who asks
-  |   - ServerRefusedError          Triton does not do what it is asked, whatever the model
-  |   - StreamsUnreadError          nobody would read what the answers of a streamed model hold
-  |   - StoreUnfitError             the object store does not keep what locks and records rely on
-  + GateRefusedError              the release worked as meant: this version shall not go further
-  |   - ParityRefusedError          the converted model answers otherwise than its source
+  |   - CredentialsRefusedError     Triton, or a proxy before it, refuses the credentials
+  |   - ServerRefusedError          Triton refuses a request, whatever the model
+  |   - StreamsUnreadError          the content of a streamed model's answers would not be checked
+  |   - StoreUnfitError             the object store lacks guarantees that locks and records need
+  + GateRefusedError              the release worked as designed: this version must not continue
+  |   - ParityRefusedError          the converted model's answers differ from its source's
   |   - SigningRefusedError         the version is not signed with the key that the release file names
-  |   - SignedWithoutIdentityError  its files are signed, but not for which model and version they are
+  |   - SignedWithoutIdentityError  its files are signed, but not its model and version
   |   - LoadRefusedError            Triton cannot load the version
   |   - SignatureRefusedError       inputs or outputs differ from those of the stable version
-  |   - SmokeTestRefusedError       it crashes, or fails, a Triton of its own
+  |   - SmokeTestRefusedError       it crashes, or fails, its own Triton
   |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
   |   - BenchmarkRefusedError       too slow, or slower than the stable version
-  |   - MirrorRefusedError          copies of users' requests were answered otherwise than by stable
+  |   - MirrorRefusedError          copies of users' requests got other answers than from stable
   |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
   |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
   |   - RaiseRefusedError           the record does not show what a higher weight needs
-  |   - VersionDeclinedError        a person who was asked said no
+  |   - VersionDeclinedError        a person declined the release
   + GateInconclusiveError         undecided whether this version may continue: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
-  |   - SmokeTestInconclusiveError  a check on its own Triton could not be made
-  |   - ValidationInconclusiveError too few golden rows to tell
-  |   - SignatureInconclusiveError  nobody tells the tensors of the version that is live
+  |   - SmokeTestInconclusiveError  a check on its own Triton was inconclusive
+  |   - ValidationInconclusiveError too few golden rows to decide
+  |   - SignatureInconclusiveError  the live version's tensors are unknown
   |   - MirrorInconclusiveError     too few copies of users' requests could be compared
   + TransientError                a dependency did not answer; trying again may help
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
       - ServerUnavailableError      Triton
-      - ModelNotLoadedError         Triton does not have the model ready that is asked for
+      - ModelNotLoadedError         Triton does not have the requested model ready
       - RegistryUnavailableError    the model registry
-      - MetricsUnavailableError     the source of the judge's numbers
+      - MetricsUnavailableError     the judge's metrics source
       - TimedOutError               something did not happen within its limit
-      - PodStartError               a pod did not come up, for what the cluster around it lacks or does
+      - PodStartError               a pod did not start, because of the cluster
       - CanaryPausedError           a person has paused the canary
-      - ReleaseHeldError            there is a freeze, or no release window is open
+      - ReleaseHeldError            a freeze, or no open release window
 
 Operators turn the first three branches into a failure without retries and let Airflow retry the fourth.
 """
@@ -104,7 +104,7 @@ class SlipwayError(Exception):
         return " ".join(sentences)
 
     def in_short(self) -> str:
-        """Return what was wrong and what was found, for another error's `found`, which has a remedy of its own.
+        """Return what was wrong and what was found, for another error's `found`, which has its own remedy.
 
         That nothing was found is said by `what` alone.
         """
@@ -149,7 +149,7 @@ class SpecError(UserError):
 
 
 class UnknownModelError(UserError):
-    """There is no release file for this model, or its name can be none."""
+    """This model has no release file, or its name is invalid."""
 
 
 class InputMissingError(UserError):
@@ -173,15 +173,15 @@ class AlreadyReleasedError(UserError):
 
 
 class VersionRejectedError(UserError):
-    """This version was rejected, and nobody has lifted that."""
+    """This version was rejected, and the rejection still applies."""
 
 
 class StartNeedsPersonError(UserError):
-    """The model was rolled back, and no person has started this release."""
+    """The model was rolled back, and this release was not started by a person."""
 
 
 class ReleaseNotNowError(UserError):
-    """There is a freeze, or no release window is open, and the release file says that this is not waited for."""
+    """A freeze applies, or no release window is open, and the release file says to refuse rather than wait."""
 
 
 class VersionConflictError(UserError):
@@ -201,15 +201,15 @@ class ForeignChangeError(UserError):
 
 
 class ArrivalRefusedError(UserError):
-    """A version of the model registry cannot be brought in: its files, its number or its state forbid it."""
+    """A version of the model registry cannot be imported because of its files, its number or its state."""
 
 
 class WebhookRefusedError(UserError):
-    """A request that says it is a webhook of the model registry, and does not prove it."""
+    """A request claims to be a webhook of the model registry, without proof."""
 
 
 class HandedOtherwiseError(UserError):
-    """A task was handed another release than its record says was admitted; nothing is said of the version."""
+    """A task got another release than its record says was admitted; that says nothing about the version."""
 
 
 class LeaseTakenOverError(UserError):
@@ -217,27 +217,27 @@ class LeaseTakenOverError(UserError):
 
 
 class CredentialsRefusedError(UserError):
-    """Triton, or a proxy before it, does not take who asks: the connection's token, headers or certificate."""
+    """Triton, or a proxy before it, refuses the connection's token, headers or certificate."""
 
 
 class ServerRefusedError(UserError):
-    """Triton does not do what it is asked, whatever the model: an unknown setting, model control that is off."""
+    """Triton refuses a request, whatever the model: an unknown setting, or model control is off."""
 
 
 class StreamsUnreadError(UserError):
-    """The model is asked over streams, and nothing would read the answers inside them while its canary is judged."""
+    """The model is called over streams, and the canary's judge would not see the answers inside them."""
 
 
 class StoreUnfitError(UserError):
-    """The object store takes conditions and does not keep them, so neither locks nor records hold."""
+    """The object store accepts conditional writes but ignores the conditions, so locks and records are not safe."""
 
 
 class GateRefusedError(SlipwayError):
-    """The release worked as meant: this version shall not go further."""
+    """The release worked as designed: this version must not continue."""
 
 
 class ParityRefusedError(GateRefusedError):
-    """The converted model answers otherwise than its source."""
+    """The converted model's answers differ from its source's."""
 
 
 class SigningRefusedError(GateRefusedError):
@@ -245,7 +245,7 @@ class SigningRefusedError(GateRefusedError):
 
 
 class SignedWithoutIdentityError(GateRefusedError):
-    """The key has signed the version's files, but not its manifest: for which model and version they are is not sure.
+    """The key has signed the version's files, but not its manifest, so their model and version are unproved.
 
     Versions that were published before signatures covered the manifest are of this kind.
     """
@@ -260,7 +260,7 @@ class SignatureRefusedError(GateRefusedError):
 
 
 class SmokeTestRefusedError(GateRefusedError):
-    """The candidate harms a server of its own: a load, a boundary input, an instance, or its memory."""
+    """The candidate harms its own server: a load, a boundary input, an instance, or its memory."""
 
 
 class ValidationRefusedError(GateRefusedError):
@@ -272,7 +272,7 @@ class BenchmarkRefusedError(GateRefusedError):
 
 
 class MirrorRefusedError(GateRefusedError):
-    """The candidate fails on, or answers otherwise, copies of the requests that stable answers to users."""
+    """The candidate fails on copies of users' requests, or its answers differ from stable's."""
 
 
 class CanaryRefusedError(GateRefusedError):
@@ -288,9 +288,9 @@ class RaiseRefusedError(GateRefusedError):
 
 
 class VersionDeclinedError(GateRefusedError):
-    """A person who was asked said no.
+    """A person declined.
 
-    :param by: the person; "" where the name is not known.
+    :param by: the person; "" if the name is not known.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class VersionDeclinedError(GateRefusedError):
 
 
 class GateInconclusiveError(SlipwayError):
-    """A gate could not tell whether this version may go on, however often it looked: neither passed nor refused.
+    """A gate could not decide whether this version may continue: neither passed nor refused.
 
     Trying again at once would meet the same; what disturbs the gate must go first.
     """
@@ -322,15 +322,15 @@ class SmokeTestInconclusiveError(GateInconclusiveError):
 
 
 class ValidationInconclusiveError(GateInconclusiveError):
-    """The golden set has too few rows to tell, and the release file asks to be sure."""
+    """The golden set has too few rows to decide, and the release file refuses undecided versions."""
 
 
 class SignatureInconclusiveError(GateInconclusiveError):
-    """A version is live whose inputs and outputs nobody tells: whether its clients can go on is not known."""
+    """The live version's inputs and outputs are unknown, so it is unknown whether its clients can continue."""
 
 
 class MirrorInconclusiveError(GateInconclusiveError):
-    """Fewer copies of users' requests than asked for could be compared."""
+    """Fewer copies of users' requests than required could be compared."""
 
 
 class TransientError(SlipwayError):
@@ -350,7 +350,7 @@ class ServerUnavailableError(TransientError):
 
 
 class ModelNotLoadedError(TransientError):
-    """Triton does not have the model, or the version of it, ready that is asked for."""
+    """Triton does not have the requested model or version ready."""
 
 
 class RegistryUnavailableError(TransientError):
@@ -358,7 +358,7 @@ class RegistryUnavailableError(TransientError):
 
 
 class MetricsUnavailableError(TransientError):
-    """The source of the judge's numbers could not be read."""
+    """The judge's metrics source could not be read."""
 
 
 class TimedOutError(TransientError):
@@ -366,7 +366,7 @@ class TimedOutError(TransientError):
 
 
 class PodStartError(TransientError):
-    """A pod did not come up, for what the cluster around it lacks or does: no node has room, an image is not pulled."""
+    """A pod did not start because of the cluster, for example because no node has room or an image is not pulled."""
 
 
 class CanaryPausedError(TransientError):
@@ -374,7 +374,7 @@ class CanaryPausedError(TransientError):
 
 
 class ReleaseHeldError(TransientError):
-    """There is a freeze, or no release window is open: nothing begins, and no weight is raised, until that ends."""
+    """A freeze applies, or no release window is open: no release starts and no weight is raised until that ends."""
 
 
 def all_errors(root: type[SlipwayError] = SlipwayError) -> Iterator[type[SlipwayError]]:
@@ -390,7 +390,7 @@ def _sentence(text: str) -> str:
 
 
 def _clipped(text: str) -> str:
-    """Return the text, cut where nobody reads on: what is quoted may be as long as whoever wrote it liked."""
+    """Return the text, cut to `_TEXT_LIMIT` characters: a quoted text can have any length."""
     return text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}… ({len(text)} characters)"
 
 

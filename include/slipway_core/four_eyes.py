@@ -1,4 +1,4 @@
-"""Four eyes: who counts as a person, and as another one.
+"""Two-person approval: who counts as a person, and as another one.
 
 Approvals, overrides, rejections that are lifted and the first deletion ask here. A person is who Airflow says has
 started the run, or has answered; an event, a schedule or another run is nobody.
@@ -60,7 +60,7 @@ def are_two_people(agreed: Iterable[str | None], started_by: str | None) -> bool
 def require_person(who: str | None) -> str:
     """Return the name of the person who started a run.
 
-    :raises UserError: nobody knows who it is: a schedule, an event or another run started it.
+    :raises UserError: the person is unknown: a schedule, an event or another run started it.
     """
     if who and canonical_name(who):
         return who
@@ -82,7 +82,7 @@ def require_other_person(
     :param than: who the others are.
     :param found: what is decided already.
     :param instead: what else could be done.
-    :raises UserError: nobody knows who it is, or it is one of the others.
+    :raises UserError: the person is unknown, or it is one of the others.
     """
     person = require_person(who)
     if is_other_person(person, others):

@@ -33,7 +33,7 @@ class IncomingVersion:
 class IntakeResult:
     """What an event was about: versions, each once, in order; and, in words, what was left aside.
 
-    `is_whole` is false where a message held more records than are looked at. `unreadable` holds those reasons of
+    `is_whole` is false if a message held more records than are looked at. `unreadable` holds those reasons of
     `ignored` that are about unreadable parts, which may have named any version.
     """
 

@@ -23,7 +23,7 @@ class RowAxes:
 
     @property
     def one_by_one(self) -> bool:
-        """Tell whether each row is a request of its own, without an axis for rows."""
+        """Return whether each row is a request of its own, without an axis for rows."""
         return "request" in self.inputs.values()
 
     def describe(self) -> str:

@@ -89,7 +89,7 @@ def train(version: int) -> TrainedModel:
     """Fit a version and export it; the same version always gives the same file. KeyError: no such version.
 
     While another thread starts a program, the process forks, and OpenBLAS ends its threads before a fork: the one that
-    waits for what they compute then waits for ever (seen with OpenBLAS 0.3.31). So it has none here.
+    waits for what they compute then waits forever (seen with OpenBLAS 0.3.31). So it has none here.
     """
     from threadpoolctl import threadpool_limits
 

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Looker:
-    """Looks, and goes on looking where the API does not answer; None is a look that saw nothing."""
+    """Looks, and keeps looking if the API does not answer; None is a look that saw nothing."""
 
     def __init__(self, guard: Guard, alive_file: Path | None) -> None:
         self._guard = guard

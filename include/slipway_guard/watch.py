@@ -280,7 +280,7 @@ class Guard:
         self._say_once(observed, "left_alone", logging.ERROR, expired=expired, found=gives_up.error.found)
 
     def _conclude(self, observed: Observed, end: _End) -> None:
-        """Tell people, and be done."""
+        """Log that users are safe, create the event, and forget the canary."""
         now_s = self._clock()
         if end.safe_at_s is None:
             end.safe_at_s = now_s
@@ -304,7 +304,7 @@ class Guard:
         self._last_said = {uid: said for uid, said in self._last_said.items() if uid in present}
 
     def _say_once(self, observed: Observed, word: str, level: int = logging.INFO, **facts: Any) -> None:
-        """Say what has not just been said of this object; `found` tells one thing from another."""
+        """Log what was not just logged about this object; `found` distinguishes one thing from another."""
         if self._is_new(observed.uid, word, facts.get("found")):
             _say(observed, word, level, **facts)
 
@@ -373,7 +373,7 @@ def _within(found: tuple[Any, ...], namespace: Any) -> tuple[Any, ...]:
 
 
 def _metadata(obj: Any) -> Mapping[str, Any]:
-    """An object's metadata, empty where it has none: one that cannot be understood must not hide the others."""
+    """An object's metadata, empty if it has none: one that cannot be understood must not hide the others."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     return metadata if isinstance(metadata, Mapping) else {}
 

@@ -25,7 +25,7 @@ def without_retries(api: ApiClient) -> ApiClient:
     """Return the client so that it asks once.
 
     urllib3 would ask an API that hangs four times before it gives up; whoever asks tries again himself, after he has
-    observed anew.
+    observed again.
     """
     api.rest_client.pool_manager.connection_pool_kw["retries"] = False
     return api
@@ -37,10 +37,10 @@ def asking_again(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> ApiClient:
-    """Return a client that reads its credentials anew where the API refuses them, and waits when the API asks for it.
+    """Return a client that reads its credentials again where the API refuses them, and waits when the API asks for it.
 
     The client library reads the file of a kubeconfig's `tokenFile`, and certificates, once. A file that rotates every
-    few minutes would be refused for good; so an answer 401 connects anew, and asks once more if that gives another
+    few minutes would be refused for good; so an answer 401 connects again, and asks once more if that gives another
     token or certificate. An answer 429 or 503 with `Retry-After` is asked again then, within `PATIENCE_S`.
 
     :param connect: makes the client, from the kubeconfig as it is now. It may raise what the library raises.
@@ -50,7 +50,7 @@ def asking_again(
     send = api.request
 
     def renew(refused: str | None) -> str | None:
-        """Connect anew; return the token then, or raise what connecting raises."""
+        """Connect again; return the token then, or raise what connecting raises."""
         with lock:
             # Another thread may have done so since this one has asked.
             current = _authorization(api)

@@ -1,7 +1,7 @@
 """Read, create, patch and delete objects as plain mappings, with one translation of errors and one set of time limits.
 
 "Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`). What meets a conflict is not
-sent again here: whoever asked must observe anew.
+sent again here: whoever asked must observe again.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class KubernetesObjects:
     ) -> dict[str, Any] | None:
         """Apply a merge patch and return the object as stored; None: it has changed since it was read, or is gone.
 
-        :param limit_s: when to give the answer up; then nobody knows whether it was applied. None: when a webhook must
-            have answered.
+        :param limit_s: when to give up on the answer; then it is unknown whether it was applied. None: when a webhook
+            must have answered.
         :param body: a mapping with ``metadata.resourceVersion``. A mapping and not a list: for a list too the client
             would send the content type of a merge patch.
         """
@@ -314,7 +314,7 @@ def _finds_it_invalid(error: ApiException, *, is_new: bool) -> bool:
 
 
 def _server_message(error: ApiException) -> str:
-    """Return what the server said, with a colon before it; "" where it said nothing that can be read."""
+    """Return what the server said, with a colon before it; "" if it said nothing that can be read."""
     try:
         message = json.loads(error.body)["message"]
     except (KeyError, TypeError, ValueError):

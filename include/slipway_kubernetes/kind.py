@@ -10,7 +10,7 @@ from typing import Protocol
 class ObjectKind:
     """A kind of object that lies under `/apis`.
 
-    :param invalid_remedy: what a person can do about an object that the API server finds invalid; "" where no person
+    :param invalid_remedy: what a person can do about an object that the API server finds invalid; "" if no person
         wrote it, so that it is an error of the cluster as any other.
     """
 
@@ -22,7 +22,7 @@ class ObjectKind:
 
 
 class NamedResource(Protocol):
-    """What tells one kind of object from another, wherever it is named."""
+    """What distinguishes one kind of object from another, wherever it is named."""
 
     @property
     def group(self) -> str:

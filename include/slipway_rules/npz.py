@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-# Of all arrays together, once inflated: a thousand colour images of 224 x 224 are 0.6 GB.
+# Of all arrays together, once inflated: a thousand color images of 224 x 224 are 0.6 GB.
 SIZE_LIMIT_BYTES = 1024**3
 MEMBERS_LIMIT = 1000
 

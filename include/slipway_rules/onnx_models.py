@@ -20,7 +20,7 @@ _OWN_RULES = ("tr", "az", "ku", "crh", "tt")
 
 
 def has_own_rules(locale: str) -> bool:
-    """Tell whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
+    """Return whether a locale changes case otherwise than Unicode says without a language, or is not to be read."""
     language = locale.split("_")[0].split(".")[0].split("@")[0].split("-")[0].lower()
     return language in _OWN_RULES or not (
         language.isascii() and language.isalpha() and len(language) in (2, 3)
@@ -28,7 +28,7 @@ def has_own_rules(locale: str) -> bool:
 
 
 def special_locale(node: Any) -> str | None:
-    """Return the locale that a StringNormalizer needs; None where every server has it, or none is needed."""
+    """Return the locale that a StringNormalizer needs; None if every server has it, or none is needed."""
     attributes = {one.name: one for one in node.attribute}
     action = attributes["case_change_action"].s if "case_change_action" in attributes else b"NONE"
     if action == b"NONE" and "is_case_sensitive" in attributes and attributes["is_case_sensitive"].i:

@@ -11,7 +11,7 @@ S3_ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 
 
 def is_model_file(name: str) -> bool:
-    """Tell whether a file below a model's folder is the model's: not hidden, not compiled, not a marker for a folder.
+    """Return whether a file below a model's folder is the model's: not hidden, not compiled, not a marker for a folder.
 
     A part `..` does not hide it: whoever takes the file refuses that.
     """

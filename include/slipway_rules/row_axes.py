@@ -23,7 +23,7 @@ LAST_AXIS = 15
 
 
 def row_axis_of(array: Shape, model: Shape, rows: int) -> RowAxis | None:
-    """Return which axis of an input counts the rows, None where its shape does not tell.
+    """Return which axis of an input counts the rows, None if its shape does not tell.
 
     :param array: the shape of the golden set's array.
     :param model: the shape that the model takes, -1 where it varies.
@@ -42,7 +42,7 @@ def row_axis_of(array: Shape, model: Shape, rows: int) -> RowAxis | None:
 def count_rows(
     arrays: Mapping[str, Shape], models: Mapping[str, Shape], said: Mapping[str, RowAxis]
 ) -> int | None:
-    """Return how many rows a golden set has, by its inputs alone; None where their shapes do not tell.
+    """Return how many rows a golden set has, by its inputs alone; None if their shapes do not tell.
 
     What the release file says counts first, then an axis that the model leaves free, as a fixed size may be anything.
 
@@ -66,7 +66,7 @@ def count_rows(
 
 
 def fits_axis(array: Shape, model: Shape, axis: RowAxis) -> bool:
-    """Tell whether an array of that shape holds rows along the axis for a model that takes `model`."""
+    """Return whether an array of that shape holds rows along the axis for a model that takes `model`."""
     if axis == "none":
         return _fits(array, model)
     if axis == "request":
@@ -80,7 +80,7 @@ def fits_axis(array: Shape, model: Shape, axis: RowAxis) -> bool:
 
 
 def rows_along(array: Shape, axis: RowAxis) -> int | None:
-    """Return how many rows an array holds; None where it is the same in every request."""
+    """Return how many rows an array holds; None if it is the same in every request."""
     if axis == "none":
         return None
     return array[0] if axis == "request" else array[axis]
@@ -131,7 +131,7 @@ def _output_axis(answer: Shape, model: Shape, rows: int, *, one_by_one: bool) ->
 
 
 def _fits(array: Shape, model: Shape) -> bool:
-    """Tell whether sizes are those of the model; a served model has [1] where its file has no dimension at all."""
+    """Return whether sizes are those of the model; a served model has [1] where its file has no dimension at all."""
     same = len(array) == len(model) and all(
         wanted in (-1, size) for wanted, size in zip(model, array, strict=True)
     )

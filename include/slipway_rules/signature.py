@@ -47,7 +47,7 @@ def signed_payload(bundle: bytes, is_signature: Callable[[bytes, bytes], bool]) 
 
 
 def statement_of(payload: bytes) -> Mapping[str, Any]:
-    """Return the statement that a payload holds, whose signature holds; empty where it is none."""
+    """Return the statement that a payload holds, whose signature holds; empty if it is invalid."""
     try:
         statement = json.loads(payload)
     except (ValueError, RecursionError):
@@ -56,7 +56,7 @@ def statement_of(payload: bytes) -> Mapping[str, Any]:
 
 
 def is_of_a_model(statement: Mapping[str, Any]) -> bool:
-    """Tell whether it is a statement of a model's files."""
+    """Return whether it is a statement of a model's files."""
     return (statement.get("_type"), statement.get("predicateType")) == (STATEMENT_TYPE, PREDICATE_TYPE)
 
 

@@ -18,22 +18,22 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def is_plain_path(text: str) -> bool:
-    """Tell whether a text is a path of plain names: relative, without `..` and hidden parts."""
+    """Return whether a text is a path of plain names: relative, without `..` and hidden parts."""
     return ".." not in text and all(PLAIN_NAME.fullmatch(part) for part in text.split("/"))
 
 
 def is_relative_path(text: str) -> bool:
-    """Tell whether a text is a path of plain names that is not too long for a version's file."""
+    """Return whether a text is a path of plain names that is not too long for a version's file."""
     return len(text) <= PATH_LIMIT and is_plain_path(text)
 
 
 def is_dns_label(text: str, limit: int = 63) -> bool:
-    """Tell whether `text` is a DNS-1123 label of at most `limit` characters."""
+    """Return whether `text` is a DNS-1123 label of at most `limit` characters."""
     return len(text) <= limit and _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_sha256(text: str) -> bool:
-    """Tell whether `text` is a SHA-256 in lower-case hexadecimal digits."""
+    """Return whether `text` is a SHA-256 in lower-case hexadecimal digits."""
     return _SHA256.fullmatch(text) is not None
 
 

@@ -29,7 +29,7 @@ _STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9]
 
 
 def published_version(uri: str) -> tuple[str, int] | None:
-    """Return model and version of a `storageUri`; None where no published version's repository can lie there."""
+    """Return model and version of a `storageUri`; None if no published version's repository can lie there."""
     found = _STORAGE_URI.fullmatch(uri.rstrip("/"))
     if found is None or not is_dns_label(found["model"], MODEL_NAME_LIMIT):
         return None
@@ -44,7 +44,7 @@ def config_files(files: Iterable[str]) -> dict[str, str]:
 
 
 def misplaced_files(files: Collection[str], model: str, version: int) -> Iterator[str]:
-    """Yield in words what is wrong with the places of a version's files; nothing where they are its own."""
+    """Yield in words what is wrong with the places of a version's files; nothing if they are its own."""
     models = config_files(files)
     if model not in models:
         yield f"no {model}/{CONFIG_FILE}"

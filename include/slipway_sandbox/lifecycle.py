@@ -168,7 +168,7 @@ def _toml_lines(values: Mapping[str, str]) -> list[str]:
 def up(
     root: Path | None = None, steps: Steps | None = None, dags_folder: Path | None = None
 ) -> SandboxSettings:
-    """Start the sandbox anew and return when it is healthy; a sandbox that is healthy already is left as it is.
+    """Start the sandbox again and return when it is healthy; a sandbox that is healthy already is left as it is.
 
     :raises LifecycleError: it cannot be started; nothing is left running then.
     :raises SettingsError: a port is busy.
@@ -265,7 +265,7 @@ def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
 
 
 def lay_out(settings: SandboxSettings) -> None:
-    """Make the run folder anew, with what the parts beside Airflow read; the last run's is kept beside it."""
+    """Make the run folder again, with what the parts beside Airflow read; the last run's is kept beside it."""
     last = settings.root / "last-run"
     shutil.rmtree(last, ignore_errors=True)
     if settings.run_dir.exists():
@@ -318,7 +318,7 @@ def _answers(url: str, headers: dict[str, str] | None = None, timeout_s: float =
 
 
 def _is_recent(path: Path, age_s: float) -> bool:
-    """Tell whether a file was touched lately."""
+    """Return whether a file was touched lately."""
     try:
         return time.time() - path.stat().st_mtime < age_s
     except FileNotFoundError:

@@ -83,7 +83,7 @@ def test_a_page_over_a_hanging_store_says_its_age_and_is_current_soon_after(
         expect(age).to_contain_text("Data from", timeout=LIMIT_MS)
         raising = page.get_by_role("button", name=raises, exact=True).first
         expect(raising).to_have_attribute("aria-disabled", "true", timeout=LIMIT_MS)
-        expect(raising).to_have_accessible_description(re.compile("How things stand is not known now"))
+        expect(raising).to_have_accessible_description(re.compile("The current state is unknown"))
         back = page.get_by_role("button", name=goes_back, exact=True).first
         expect(back).not_to_have_attribute("aria-disabled", "true")
         expect(health).to_contain_text(

@@ -31,7 +31,7 @@ Place = Literal["model", "open_release", "ended_release"]
 """A page that offers an act: that of a model, that of a release under way, or that of a release that has ended."""
 
 Offered = Literal["fitting", "older", "landed"]
-"""Which versions a form offers: those for which the act makes sense, the older ones among them, or what has landed."""
+"""Which versions a form offers: those for which the act makes sense, the older among them, or the uploaded ones."""
 
 Emphasis = Literal["", "primary", "danger"]
 """How a button looks."""
@@ -78,19 +78,19 @@ class Act:
     :param required: what must be given. A required reason has at least `REASON_SHORTEST` characters.
     :param possible: whether it makes sense now, by what the read model knows.
     :param command: the verb of the command line.
-    :param workflow: what carries it out, by the name that `slipway.workflows` has a DAG for; "" for an answer, which
-        goes to the run that asks.
+    :param workflow: the workflow that carries it out, by its name in `slipway.workflows`; "" for an answer, which goes
+        to the run that asks.
     :param run_name: what its run is called, by the values of the run's form; None: as Airflow names it.
     :param optional: what may be given.
-    :param action: the value of the workflow's parameter `action`; "" where it has none.
-    :param answer: which answer it gives; "" where it gives none.
-    :param alarming: users may meet another version by it: ask once more.
-    :param on_old_data: it gives no users a version and deletes nothing, so it is offered whatever the age of what is
-        known. Any other act waits until it is known how things stand.
-    :param one_at_a_time: while a run about the same is under way, no other is started.
-    :param any_reason: a reason that is optional may be as short as one likes.
+    :param action: the value of the workflow's parameter `action`; "" if it has none.
+    :param answer: which answer it gives; "" if it gives none.
+    :param alarming: it can change the version that users get, so ask for confirmation.
+    :param on_old_data: it gives no users a version and deletes nothing, so it is offered however old the data is. Any
+        other act waits for current data.
+    :param one_at_a_time: it starts no second run while one about the same subject is under way.
+    :param any_reason: an optional reason can have any length.
     :param places: the pages that offer it.
-    :param offered: which versions its form offers, where a page is about several.
+    :param offered: which versions its form offers on a page about several.
     :param emphasis: how its button looks.
     """
 

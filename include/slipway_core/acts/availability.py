@@ -13,7 +13,7 @@ from slipway_core.acts.table import ACTS
 def availability(name: str, situation: Situation) -> Availability:
     """Return whether an act makes sense now.
 
-    By what may be old no act is refused that takes users back or holds something, and none is offered that raises.
+    Old data never refuses an act that rolls back or holds something, and never offers one that raises a weight.
     """
     act = ACTS[name]
     found = act.possible(situation)

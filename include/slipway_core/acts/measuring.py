@@ -42,7 +42,7 @@ def _benchmark(now: Situation) -> Availability:
 
 
 def _was_released(now: Situation, version: int) -> bool:
-    """Tell whether a release of a version was ever started, or whether the document is too full to say."""
+    """Return whether a release of a version was ever started, or whether the document is too full to say."""
     from slipway_core.read_model.documents import (
         VERSIONS_LIMIT,
     )  # its classes cost a start of the command too much

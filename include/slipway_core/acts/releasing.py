@@ -1,4 +1,4 @@
-"""Acts on a release: start it, hold its canary, let that go on."""
+"""Acts on a release: start it, pause its canary, resume it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Airflow is asked for where a person does something: values in, a request out. Nothing is sent here."""
+"""The request to Airflow for an act of a person: values in, a request out. Nothing is sent here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = str | int | bool | None
 
 @dataclass(frozen=True)
 class Question:
-    """Where a run waits for a person: a task of it."""
+    """The task of a run that waits for a person."""
 
     dag_id: str
     run_id: str
@@ -29,12 +29,12 @@ class Question:
 
 @dataclass(frozen=True)
 class ActInput:
-    """What a person has filled in. Which of it an act needs, its `Act` says.
+    """What a person has entered. The `Act` says which of it is needed.
 
     :param until: when a freeze ends, with its time zone.
     :param finding: a finding's name, such as ``3-published``.
     :param evidence: the address, or the key in the bucket, of the page that the person has looked at.
-    :param release_id: the run of the release that shall end.
+    :param release_id: the run of the release to stop.
     """
 
     model: str | None = None
@@ -55,7 +55,7 @@ class ActInput:
 class StartRun:
     """Start a run of a workflow.
 
-    :param conf: the run's parameters; what is left out takes the form's default.
+    :param conf: the run's parameters; omitted ones take the form's defaults.
     """
 
     workflow: str
@@ -65,7 +65,7 @@ class StartRun:
 
 @dataclass(frozen=True)
 class FailRun:
-    """Mark a run as failed: its teardowns still run, which take the users back and close the record."""
+    """Mark a run as failed: its teardowns still run, which roll back and close the record."""
 
     workflow: str
     run_id: str
@@ -85,9 +85,9 @@ Request = StartRun | FailRun | Answer
 
 
 def request_of(name: str, entered: ActInput) -> Request:
-    """Return what Airflow is asked for.
+    """Return the request to Airflow.
 
-    :raises UserError: something that the act needs is missing, or is none; the message says which.
+    :raises UserError: something that the act needs is missing or invalid; the message says which.
     """
     act = ACTS[name]
     require_filled_in(name, entered)
@@ -103,7 +103,7 @@ def require_filled_in(name: str, entered: ActInput, *, apart_from: Container[Fie
     """Return if what an act needs is given.
 
     :param apart_from: what is not known yet.
-    :raises UserError: one is missing, or is none; the message says which.
+    :raises UserError: one is missing or invalid; the message says which.
     """
     act = ACTS[name]
     for field in act.fields:
@@ -112,7 +112,7 @@ def require_filled_in(name: str, entered: ActInput, *, apart_from: Container[Fie
 
 
 def _conf(act: Act, entered: ActInput) -> dict[str, Value]:
-    """Return the run's parameters; what was not filled in is left to the form's defaults."""
+    """Return the run's parameters; empty fields are left to the form's defaults."""
     given: dict[str, Value] = {
         "model": entered.model,
         "version": entered.version,
@@ -182,7 +182,7 @@ def _require_release(act: Act, entered: ActInput) -> None:
 
 
 def _unchecked(_act: Act, _entered: ActInput) -> None:
-    """What can only be true or false needs no check."""
+    """A field that can only be true or false needs no check."""
 
 
 _CHECKS: dict[Field, Callable[[Act, ActInput], None]] = {

@@ -1,7 +1,7 @@
 """The parts of which runs' names are made, each checked before it becomes one.
 
 Each function takes the values of a run's form, raises `SlipwayError` where one is missing or cannot be in a name, and
-returns None where the form's values name nothing.
+returns None if the form's values name nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def version_or_model(conf: Conf) -> str:
 
 
 def closed_finding(conf: Conf) -> str | None:
-    """Return the model and the finding that is closed; None where nothing can be named so."""
+    """Return the model and the finding that is closed; None if nothing can be named so."""
     finding = conf.get("finding")
     if not isinstance(finding, str) or not _FINDING.fullmatch(finding) or ".." in finding:
         return None

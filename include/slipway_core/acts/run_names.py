@@ -30,7 +30,7 @@ _STARTED_BY_NO_ACT: dict[str, Callable[[Conf], str | None]] = {
 
 
 def run_name(workflow: str, conf: Mapping[str, Any]) -> str | None:
-    """Return what a run of a workflow with these values of its form is called; None where its own name says as much.
+    """Return what a run of a workflow with these values of its form is called; None if its own name says as much.
 
     A value that the workflow will refuse makes no name either.
     """

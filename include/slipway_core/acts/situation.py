@@ -40,7 +40,7 @@ Availability = Available | Refused
 class Situation:
     """What there is to judge by.
 
-    :param person: who asks; "": not known, so four eyes are not looked at.
+    :param person: who asks; "": unknown, so two-person approval is not checked.
     :param version: of an act about a version; None: the model's newest, live or open one, as the act means it.
     :param force: a release of a version that users have met.
     :param live: the live document of the canary that is watched.
@@ -82,7 +82,7 @@ class Situation:
 
     @property
     def watch(self) -> str:
-        """The command that shows how it goes on."""
+        """The command that follows the release."""
         return f"slipway get {self.model} -w"
 
     def about(self, version: int | None) -> Situation:

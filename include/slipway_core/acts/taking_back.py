@@ -1,4 +1,4 @@
-"""Acts that take users back: off a version that they have, or off a release that shall go no further."""
+"""Acts that move users back: off a live version, or off a release that must not continue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slipway_core.identifiers import parse_version
 
 
 def _rollback(now: Situation) -> Availability:
-    """Return whether users can be taken back; where no version is named they always can, whatever the documents say."""
+    """Return whether a rollback is possible; without a named version it always is, whatever the documents say."""
     live, before = now.document.live_version, now.document.previous_version
     if now.version is not None:
         return _rollback_to(now, now.version)

@@ -170,6 +170,6 @@ class WealthProcesses:
         if components.shape != self.components.shape or windows.shape != self.windows.shape:
             raise ValueError(f"wealth of shape {components.shape}, expected {self.components.shape}")
         if not (np.isfinite(components).all() and (components >= 0).all() and (windows >= 0).all()):
-            # With NaN the evidence would be below every threshold, for ever.
+            # With NaN the evidence would be below every threshold, forever.
             raise ValueError("wealth that is not a number from 0")
         self.components, self.windows = components, windows

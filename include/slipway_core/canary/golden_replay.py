@@ -64,7 +64,7 @@ class GoldenReplayEvidence:
         return self._tests.evidence()["latency"]
 
     def latency_words(self, of: str = "replayed golden requests") -> str:
-        """Return the latencies of the requests in words, which are called so; "" where none were seen."""
+        """Return the latencies of the requests in words, which are called so; "" if none were seen."""
         words = self._tests.latency_words("latency")
         return f"{of}: {words}" if words else ""
 
@@ -80,7 +80,7 @@ class GoldenReplayEvidence:
     def from_dict(cls, policy: AnalysisPolicy, value: Mapping[str, Any]) -> GoldenReplayEvidence:
         """Rebuild it from `to_dict`'s form.
 
-        :raises ValueError: a number is none, or the state is of other tests.
+        :raises ValueError: a number is invalid, or the state is of other tests.
         :raises KeyError: a part is missing.
         :raises TypeError: a part has another form.
         """

@@ -99,7 +99,7 @@ class HypothesisTests:
         self._grace.begin_step(bake_s, raised=raised)
 
     def latency_doubt(self) -> str | None:
-        """Return in words that too little of this step was judged by latency; None where enough was."""
+        """Return in words that too little of this step was judged by latency; None if enough was."""
         return self._grace.doubt()
 
     def observe(self, window: Window, *, latency_judged: bool = False) -> None:
@@ -144,7 +144,7 @@ class HypothesisTests:
         return float(self._correlations[self._least[0]])
 
     def latency_words(self, name: HypothesisName) -> str:
-        """Return in words the latencies that `latency` or `latency_ceiling` is about; "" where none were seen.
+        """Return in words the latencies that `latency` or `latency_ceiling` is about; "" if none were seen.
 
         Of the levels that are compared it is the one with most evidence.
         """
@@ -172,7 +172,7 @@ class HypothesisTests:
     def _hypothesis(
         self, test: HypothesisTest, window: Window, bound_of: Mapping[float, float | None]
     ) -> NullHypothesis | None:
-        """Return what a test asks of this window; None where it cannot ask."""
+        """Return what a test asks of this window; None if it cannot ask."""
         candidate = Tally(window.candidate.errors, window.candidate.requests)
         if test.name == "errors":
             stable = Tally(window.stable.errors, window.stable.requests)
@@ -254,7 +254,7 @@ class HypothesisTests:
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`.
 
-        :raises ValueError: it is the state of other tests, or a number in it is none.
+        :raises ValueError: it is the state of other tests, or a number in it is invalid.
         :raises KeyError: a part is missing.
         :raises TypeError: a part has another form.
         """

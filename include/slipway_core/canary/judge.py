@@ -11,13 +11,13 @@ canary, steps included; the sum of their wealth is the evidence. When it reaches
 is final. The chance to fail a candidate that is no worse, over the whole canary and however often it is looked at, is
 at most alpha.
 
-Where stable is thin, as it is at 99 %, the same window proves little: there the candidate is also held against ceilings
-that earlier windows give (`evidence/earlier_windows.py`). While it may be cold after a raise, its latencies do not
-count (`coverage/latency_grace.py`). Time in which nobody asks it is no time of the bake. And a single clump of failures
-delays a pass until enough has followed it (`evidence/single_clump.py`).
+If stable gets few requests, as it does at 99 %, one window proves little: then the candidate is also compared with
+ceilings from earlier windows (`evidence/earlier_windows.py`). While it may be cold after a raise, its latencies do not
+count (`coverage/latency_grace.py`). Time without candidate requests does not count as bake time. And a single clump of
+failures delays a pass until enough has followed it (`evidence/single_clump.py`).
 
-Where users send too little, golden requests may be replayed beside them. Their windows are another source
-(`Window.source`), with wealth of its own (`golden_replay.py`), and their counts stand apart in the totals. They help
+If users send too few requests, golden requests can be replayed in addition. Their windows are a separate source
+(`Window.source`), with its own wealth (`golden_replay.py`), and their counts are separate in the totals. They help
 to reach the minimum of samples and make up for idle time, and a pass that rests on them says so; they never show that
 the candidate is no worse, never shorten the bake, and never clear what users' windows make suspicious.
 

@@ -80,7 +80,7 @@ def quantile_ms(buckets: Mapping[float, int], quantile: float) -> tuple[float, b
 
 
 def bounds_at(past: Mapping[float, int], levels: Sequence[float]) -> list[float | None]:
-    """Return the bound (ms) to test at each level of stable's `past`; None where it cannot tell.
+    """Return the bound (ms) to test at each level of stable's `past`; None if it cannot tell.
 
     It cannot where too few answers lie beyond the level, or all finite bounds lie below it.
     """

@@ -21,7 +21,7 @@ class LatencyTotals:
         self._candidate: Histogram = {}
 
     def add(self, window: Window) -> None:
-        """Take in one window. Histograms with other bounds cannot be added: with such a window the sums begin anew."""
+        """Take in one window. Histograms with other bounds cannot be added: with such a window the sums begin again."""
         stable, candidate = window.stable.latency_buckets, window.candidate.latency_buckets
         if not stable or not candidate:
             return
@@ -31,7 +31,7 @@ class LatencyTotals:
         self._candidate = add_histograms(self._candidate, candidate)
 
     def against_stable(self, level: float) -> str:
-        """Return both revisions' latency at one level of the distribution, in words; "" where none were seen.
+        """Return both revisions' latency at one level of the distribution, in words; "" if none were seen.
 
         The words say how often each exceeds stable's latency. These shares show a fault that began so late that the
         quantile over all windows does not show it yet.

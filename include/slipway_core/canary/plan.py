@@ -32,8 +32,8 @@ def decide(
 
     :param unjudged: what users met while nobody watched (`CanaryJudge.unjudged`).
     :param held: a person holds the step: it has no end, though a fail and a lack of data still end it.
-    :param watched_s: how long the step was watched, time in which nobody asked the candidate included: that is no time
-        of its bake, but it ends a step that cannot be judged. None: as long as it has baked.
+    :param watched_s: how long the step was watched, including time without candidate requests. Such time is not bake
+        time, but it ends a step that cannot be judged. None: as long as it has baked.
     """
     if verdict.status == "fail" or exposure_spent(verdict, plan, unjudged) is not None:
         return "roll_back"

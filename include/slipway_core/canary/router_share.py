@@ -1,11 +1,11 @@
-"""Does the router lead as many users to the candidate as the step's weight says? By the requests that it counted.
+"""Whether the router sends as many requests to the candidate as the step's weight says, by its own counts.
 
-The status says that a weight is reached; a router that does something else is seen here alone. What it counted is held
-against the weight with a tolerance for what is no fault: the counters of two revisions are read at different moments,
-and stable may be retried. So the odds of the candidate may be half or double those of the weight. Beyond that the
-chance of the counts is bounded by Chernoff's inequality, which is never below the exact binomial probability, and for a
-candidate without any request is that probability. Requests count as they begin, where the source can tell: one that
-is never answered was led somewhere all the same.
+The status says that a weight is reached; only this check notices a router that does something else. Its counts are
+compared with the weight, with a tolerance for what is no fault: the counters of two revisions are read at different
+moments, and stable may be retried. So the odds of the candidate may be half or double those of the weight. Beyond that
+the chance of the counts is bounded by Chernoff's inequality, which is never below the exact binomial probability, and
+equals it for a candidate without requests. Requests count when they begin, if the source can tell: one that is never
+answered was routed somewhere, too.
 
 The first window of a step does not count: it may have begun while the step before still had its weight. Evidence ages:
 the last windows count, and none for more than twice what the others usually have, so that one window that was counted
@@ -45,8 +45,8 @@ class RouterShare:
         """Rebuild the counts from `to_dict`'s form.
 
         :raises KeyError: a count is missing.
-        :raises TypeError: a window is none.
-        :raises ValueError: one is no number from 0.
+        :raises TypeError: a window is invalid.
+        :raises ValueError: one isn't a number from 0.
         """
         pairs = [(candidate, stable) for candidate, stable in value["windows"]]
         older = value["older_windows"]
@@ -76,7 +76,7 @@ class RouterShare:
         return RouterShare(True, windows[-WINDOWS:], older)
 
     def doubt(self, weight: int | None) -> str | None:
-        """Return in words that the router does not do what the weight says; None where nothing shows it.
+        """Return in words that the router does not do what the weight says; None if nothing shows it.
 
         :param weight: of the step, in percent; None: no step was begun.
         """

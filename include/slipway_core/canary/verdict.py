@@ -74,7 +74,7 @@ class Statistics:
     def from_dict(cls, value: Mapping[str, Any]) -> Statistics:
         """Rebuild them from `to_dict`'s form.
 
-        :raises ValueError: a number is none.
+        :raises ValueError: a number is invalid.
         :raises KeyError: a number is missing.
         :raises TypeError: a part has another form.
         """

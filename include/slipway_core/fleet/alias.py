@@ -1,8 +1,8 @@
-"""A version under a name of its own, and the alias that users ask: an ensemble of one step without files.
+"""A version under its own name, and the alias that users ask: an ensemble of one step without files.
 
 Each version of a model is loaded as a model of its own (`digits_v7`), which nobody but the alias asks. The alias has
 the model's own name. Its only step names the version's model, and its own version is that number: so every answer tells
-the true version. To load the alias anew with another step takes milliseconds, whatever the model weighs.
+the true version. To load the alias again with another step takes milliseconds, whatever the model weighs.
 """
 
 from __future__ import annotations

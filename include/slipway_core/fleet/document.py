@@ -22,7 +22,7 @@ def fleet_key(fleet: str) -> str:
 
 
 class Before(BaseModel):
-    """What a server served before a release; nothing where `version` is None.
+    """What a server served before a release; nothing if `version` is None.
 
     :param is_alias: through an alias of this project; otherwise the model itself was loaded, with `config`.
     :param called: of an alias, the configuration of each model that it leads to, by name, in the order of the loads.
@@ -80,7 +80,7 @@ class FleetDocument(BaseModel):
         """Return the document in `content`.
 
         :param name: where it lies.
-        :raises UserError: it is none.
+        :raises UserError: it is invalid.
         """
         found = f"{len(content)} bytes"
         try:

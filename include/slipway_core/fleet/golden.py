@@ -27,7 +27,7 @@ class GoldenRequest:
 
 
 def answers_differ(request: GoldenRequest, first: Arrays, other: Arrays) -> str:
-    """Return where an answer differs from the first server's; empty where they are alike."""
+    """Return where an answer differs from the first server's; empty if they are alike."""
     for name in request.outputs:
         one, two = first.get(name), other.get(name)
         if one is None or two is None:

@@ -14,7 +14,7 @@ class ServerResult(BaseModel):
     """What came of it on one server.
 
     :param version: what it serves in the end; None: nothing, or it does not say.
-    :param reason: why it is not as it should be; empty where it is.
+    :param reason: why it is not as it should be; empty if it is.
     """
 
     model_config = ConfigDict(frozen=True)

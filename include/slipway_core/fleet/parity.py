@@ -12,12 +12,12 @@ class ServerReport(BaseModel):
     """What one server says that it serves.
 
     :param version: None: nothing.
-    :param config_sha256: digest of the canonical form of its configuration, under the model's own name; empty where it
+    :param config_sha256: digest of the canonical form of its configuration, under the model's own name; empty if it
         serves nothing.
     :param manifest_sha256: digest of the manifest that it was told to serve; empty if it was never told.
     :param is_ready: whether the fleet's Service sends it requests; None: nobody knows.
     :param leftovers: models of other versions, or an alias on trial, that are loaded besides and nobody needs.
-    :param problem: why it says nothing; empty where it does.
+    :param problem: why it says nothing; empty if it does.
     """
 
     model_config = ConfigDict(frozen=True)

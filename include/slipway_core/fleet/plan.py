@@ -84,7 +84,7 @@ class FleetStep:
 def next_step(run: FleetRun, views: Views, policy: FleetPolicy) -> FleetStep:
     """Return what to do next.
 
-    :param views: of all servers that count or want to join, read anew.
+    :param views: of all servers that count or want to join, read again.
     """
     if run.phase == "back":
         return _back(run, views, policy)

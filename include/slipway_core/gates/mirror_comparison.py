@@ -138,7 +138,7 @@ class MirrorLimits:
 
 @dataclass(frozen=True)
 class MirrorVerdict:
-    """The verdict and its reason in words; shares are None where nothing was measured."""
+    """The verdict and its reason in words; shares are None if nothing was measured."""
 
     status: Status
     reason: str

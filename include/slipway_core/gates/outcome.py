@@ -15,7 +15,7 @@ GateOutcome = Literal["pass", "warn", "fail", "inconclusive"]
 def gate_outcome(
     failures: Collection[object], undecided: Collection[object], warnings: Collection[object]
 ) -> GateOutcome:
-    """Return the outcome of a gate that found these; what fails surely counts before what is not decided."""
+    """Return the outcome of a gate that found these; what fails clearly counts before what is not decided."""
     if failures:
         return "fail"
     if undecided:

@@ -103,7 +103,7 @@ def require_parity(
 
 
 def optimisation_in_words(effect: object) -> str:
-    """Return what ONNX Runtime's own optimisations do to the answers; empty where nothing changes or was measured.
+    """Return what ONNX Runtime's own optimisations do to the answers; empty if nothing changes or was measured.
 
     :param effect: the `optimisation` of a conversion's result.json, whatever it holds.
     """
@@ -140,7 +140,7 @@ def worst_figures(outputs: Iterable[OutputParity]) -> list[dict[str, Any]]:
 
 
 def _keeps(output: OutputParity, rules: ParityRules) -> bool:
-    """Tell whether so few rows are off that the release file allows it."""
+    """Return whether so few rows are off that the release file allows it."""
     own = rules.outputs.get(output.output)
     rule: ParityRule = rules if own is None else rules.filled(**own.model_dump(exclude_unset=True))
     shares = Rule(within_min=rule.within_min, agreement_min=rule.agreement_min)

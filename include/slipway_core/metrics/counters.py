@@ -74,7 +74,7 @@ class Counters:
 class Growth:
     """What was counted between two looks, to be added up over processes.
 
-    `begun` and `active` are None where the source cannot tell.
+    `begun` and `active` are None if the source cannot tell.
     """
 
     requests: int = 0
@@ -101,7 +101,7 @@ NOTHING = Counters(requests=0, errors=0)
 
 
 def growth(before: Counters, after: Counters) -> Growth:
-    """Return what one process counted since `before`, or since it was started anew.
+    """Return what one process counted since `before`, or since it was started again.
 
     A histogram that went down while the counts did not was reset alone.
     """
@@ -132,7 +132,7 @@ def growth(before: Counters, after: Counters) -> Growth:
 
 
 def counts_were_reset(before: Counters, after: Counters) -> bool:
-    """Return whether the counting process was started anew since `before`."""
+    """Return whether the counting process was started again since `before`."""
     if after.requests < before.requests or after.errors < before.errors:
         return True
     return before.flow is not None and after.flow is not None and after.flow.begun < before.flow.begun

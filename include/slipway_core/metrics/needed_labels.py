@@ -20,7 +20,7 @@ _NAME = "__name__"
 class Needed:
     """What one selector of errors needs: the name of its series, and labels that these must carry.
 
-    `metric` is "" where the name is a pattern: then the name itself tells errors from requests.
+    `metric` is "" if the name is a pattern: then the name itself tells errors from requests.
     """
 
     selector: str
@@ -57,7 +57,7 @@ def unseen_errors(
     counted: Iterable[tuple[Labels, bool]],
     found_errors: Iterable[Labels],
 ) -> str | None:
-    """Return in words why errors would not be seen in these series; None where they would.
+    """Return in words why errors would not be seen in these series; None if they would.
 
     :param requests: the selectors of requests, filled in; what they ask for the series carry.
     :param errors: the selectors of errors, filled in.
@@ -84,7 +84,7 @@ def unseen_errors(
 
 
 def lacks_status(series: Iterable[Labels], rule: tuple[str, str, str] | None) -> str | None:
-    """Return in words that calls of a protocol carry no status of it; None where they do, or there are none.
+    """Return in words that calls of a protocol carry no status of it; None if they do, or there are none.
 
     :param rule: a label, its value for the protocol, and the label of the status.
     """

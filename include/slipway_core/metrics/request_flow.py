@@ -51,7 +51,7 @@ class RequestFlow:
     :param unanswered: the most that were lost or overdue at once.
     :param looks: what looked lost at the readings before, the last one last.
     :param marks: moments (unix seconds) with what of `timed_begun` and of `begun` had begun by then.
-    :raises MetricsUnavailableError: a count is none.
+    :raises MetricsUnavailableError: a count is invalid.
     """
 
     begun: int
@@ -77,7 +77,7 @@ class RequestFlow:
 
         :param requests: the answers that the process has counted.
         :param errors: those with an error.
-        :param before: an earlier flow of the same process; None: there is none, or the process was started anew.
+        :param before: an earlier flow of the same process; None: there is none, or the process was started again.
         """
         now: Mark = (moment, self.timed_begun, self.begun)
         marks = _thinned({now, *self.marks, *(before.marks if before else ())}, self.limit_s)

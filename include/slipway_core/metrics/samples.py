@@ -52,7 +52,7 @@ class Sample:
     """One revision in one window.
 
     :param latency_buckets: maps a bucket's upper bound in ms (`inf` last) to the requests that fell *in* it (not
-        cumulative); empty where the source knows no latencies.
+        cumulative); empty if the source knows no latencies.
     :param unanswered: of `errors`: requests that began and never got an answer. They are in `requests` too, though they
         have no latency.
     :param begun: requests that began in the window; None: the source cannot tell. One that began before may end in it.
@@ -114,7 +114,7 @@ class Window:
 
     :param seconds: the length of the window.
     :param source: whose requests all of them were.
-    :param disruption: how the cluster took pods of the candidate away in this window; "" where it did not.
+    :param disruption: how the cluster took pods of the candidate away in this window; "" if it did not.
     :raises MetricsUnavailableError: the length or the source is none that a window can have.
     """
 
@@ -220,7 +220,7 @@ class Reading:
 
     A reading without series is of a revision that is watched and has not had a request yet.
 
-    A series that claims to be newer than the reading is as new as that: else it would look known for ever, and nothing
+    A series that claims to be newer than the reading is as new as that: else it would look known forever, and nothing
     of it would count.
 
     :param at: the moment of the newest data (unix seconds), as the source dates it, not the moment of the query.

@@ -29,14 +29,14 @@ def check_moment(what: str, value: Any) -> None:
 
 
 def checked_bound(value: Any) -> float:
-    """Return a bucket's upper bound; raise `MetricsUnavailableError` where it is none."""
+    """Return a bucket's upper bound; raise `MetricsUnavailableError` where it is invalid."""
     if not _is_number(value) or value <= 0:
         raise unusable("a latency bucket's upper bound", "milliseconds above 0, or inf", _shown(value))
     return float(value)
 
 
 def checked_buckets(buckets: Mapping[Any, Any]) -> dict[float, int]:
-    """Return a histogram by rising bound; raise `MetricsUnavailableError` where a bound or a count is none."""
+    """Return a histogram by rising bound; raise `MetricsUnavailableError` where a bound or a count is invalid."""
     found = {
         checked_bound(bound): checked_count(f"latency bucket {bound}", count)
         for bound, count in buckets.items()

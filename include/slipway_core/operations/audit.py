@@ -1,4 +1,4 @@
-"""What is kept for ever of what was done after the release day: who did it, who agreed, when, by which plan."""
+"""What is kept forever of what was done after the release day: who did it, who agreed, when, by which plan."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class OperationsDocument(BaseModel):
         """Return the document in `content`.
 
         :param name: where it lies.
-        :raises UserError: it is none, or too large.
+        :raises UserError: it is invalid, or too large.
         """
         found = f"{len(content)} bytes"
         try:

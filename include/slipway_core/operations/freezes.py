@@ -34,7 +34,7 @@ _REMEDY = "check the object; only Slipway should write under records/"
 
 
 class FreezeUnreadableError(UserError):
-    """What lies in the place of a freeze is none, so nobody can tell what is frozen."""
+    """An object in the place of a freeze is invalid, so it is unknown what is frozen."""
 
 
 class _Document(BaseModel):
@@ -125,7 +125,7 @@ def freeze(
     """Return key and content of a new freeze; the same run asks for the same key again.
 
     :param shown: what is in front of the person.
-    :raises UserError: nobody knows who it is, or it would end before it began or after a year and a day.
+    :raises UserError: the person is unknown, or it would end before it began or after a year and a day.
     """
     by, until = require_person(who), until.astimezone(UTC).replace(microsecond=0)
     if not now < until <= now + LONGEST_FREEZE:
@@ -148,7 +148,7 @@ def lifted(
     """Return key and content of what lifts a freeze.
 
     :param shown: what is in front of the person, beside the freeze itself.
-    :raises UserError: nobody knows who it is.
+    :raises UserError: the person is unknown.
     """
     document = _LiftedDocument(
         by=require_person(who),
@@ -163,7 +163,7 @@ def lifted(
 def parse_freeze(content: bytes, key: str) -> Freeze:
     """Read the freeze that lies under a key.
 
-    :raises FreezeUnreadableError: it is none, or belongs under another key.
+    :raises FreezeUnreadableError: it is invalid, or belongs under another key.
     """
     try:
         document = _FreezeDocument.model_validate_json(_bounded(content, key))

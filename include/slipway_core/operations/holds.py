@@ -53,7 +53,7 @@ class Hold:
 
     @classmethod
     def of(cls, causes: Sequence[Cause]) -> Hold | None:
-        """Return the hold that these causes make; None where there are none."""
+        """Return the hold that these causes make; None if there are none."""
         if not causes:
             return None
         ends = [cause.until for cause in causes if cause.until is not None]
@@ -62,7 +62,7 @@ class Hold:
 
     @classmethod
     def unknown(cls, error: SlipwayError) -> Hold:
-        """Return the hold of a release about whose freezes nobody knows."""
+        """Return the hold of a release whose freezes are unknown."""
         return cls(f"the freezes could not be read ({error.in_short()[:REASON_LIMIT]})", None, True)
 
     def error(self, what: str, *, refuse: bool) -> ReleaseHeldError | ReleaseNotNowError:
@@ -131,7 +131,7 @@ def overridden_by(
     """Return what is written where a person overrides, for one version, what holds it now.
 
     :param shown: what is in front of that person.
-    :raises UserError: nothing holds it, nobody knows who it is, or it is the one who wrote the freeze.
+    :raises UserError: nothing holds it, the person is unknown, or it is the one who wrote the freeze.
     """
     person = require_person(who)
     if not causes:

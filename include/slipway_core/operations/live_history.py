@@ -40,7 +40,7 @@ def live_history(model: str, events: Iterable[Event]) -> LiveHistory:
     """Return the history that the events of all of the model's versions tell.
 
     A promotion leads users to its version, a rollback to the one that it names; and each release notes which version
-    it found live. What names another model's version, or none, tells nothing.
+    it found live. What names another model's version, or none, says nothing.
 
     :param events: of every version, in any order.
     """
@@ -73,7 +73,7 @@ def history_of(seen: Iterable[LiveSeen]) -> LiveHistory:
 
 
 def _live_by(model: str, event: Event) -> int | None:
-    """Return the version that is live by an event; None where it tells of none."""
+    """Return the version that is live by an event; None if it tells of none."""
     data = event.data
     if isinstance(data, Promoted):
         return event.version
@@ -93,7 +93,7 @@ def is_way_back(started: ReleaseStarted) -> bool:
 
 
 def version_of(model: str, storage_uri: str | None) -> int | None:
-    """Return the version of the model that a storageUri names; None where it names none."""
+    """Return the version of the model that a storageUri names; None if it names none."""
     try:
         named, version = parse_storage_uri(storage_uri or "")
     except (ForeignChangeError, ValueError):

@@ -73,7 +73,7 @@ def _is_signed(header: str, content: bytes, secret: str) -> bool:
 
 
 def _registered_model(body: bytes) -> str | None:
-    """Return the name in a body that was signed; None where it holds none."""
+    """Return the name in a body that was signed; None if it holds none."""
     try:
         payload = parse_json(body, "the webhook")
     except UserError:

@@ -14,7 +14,7 @@ _AGAINST_THE_VERSION = frozenset({"judge", "a person"})
 
 
 def rejection_due(state: ReleaseState, *, who: str | None) -> VersionRejected | None:
-    """Return with what a release that ends rejects its version; None where it does not, or is rejected already.
+    """Return with what a release that ends rejects its version; None if it does not, or is rejected already.
 
     A gate refused it, the judge had it taken back, or a person did. A release that failed for another reason says
     nothing against its version.
@@ -38,7 +38,7 @@ def rejected_by(who: str | None, reason: str, *, shown: tuple[Shown, ...] = ()) 
     """Return what is written where a person rejects a version.
 
     :param shown: what is in front of that person.
-    :raises UserError: nobody knows who it is.
+    :raises UserError: the person is unknown.
     """
     return VersionRejected(reason=reason[:REASON_LIMIT], by=require_person(who), stage=None, shown=shown)
 
@@ -48,12 +48,12 @@ def unrejected_by(
 ) -> VersionUnrejected:
     """Return what is written where a person lifts a version's rejection.
 
-    :param state: the fold of the version's record; None where it has none.
+    :param state: the fold of the version's record; None if it has none.
     :param by_other: whether it must be another person than the one who rejected it, and than those whose releases of it
         were rejected.
     :param shown: what is in front of that person.
     :raises InputMissingError: the version is not rejected.
-    :raises UserError: nobody knows who it is, or another person must.
+    :raises UserError: the person is unknown, or another person must.
     """
     person = require_person(who)
     if state is None or state.rejection is None:

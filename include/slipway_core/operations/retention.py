@@ -29,7 +29,7 @@ Action = Literal["keep", "delete", "deleted"]
 class StoredVersion:
     """A version in the bucket. `objects` and `size_bytes` are of what a deletion would remove.
 
-    `published_at` is None where it has no manifest, `begun_at` tells when its tombstone was written.
+    `published_at` is None if it has no manifest, `begun_at` tells when its tombstone was written.
     """
 
     version: int

@@ -70,7 +70,7 @@ def own_words(note: str, asked: str) -> str:
     """Return what a run says of itself, without links.
 
     :param note: the run's note.
-    :param asked: the reason that it was started with, which is a paragraph of its own.
+    :param asked: the reason that it was started with, which is a separate paragraph.
     """
     paragraphs = (one for one in note.split(_PARAGRAPH) if one.strip() and one.strip() != asked.strip())
     return _LINK.sub("", _PARAGRAPH.join(paragraphs)).strip()

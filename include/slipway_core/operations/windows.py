@@ -25,7 +25,7 @@ def is_open(windows: Sequence[ReleaseWindow], now: datetime) -> bool:
 
 
 def next_opening(windows: Sequence[ReleaseWindow], now: datetime) -> datetime | None:
-    """Return when the next window opens after `now`, UTC; None where none does within two weeks."""
+    """Return when the next window opens after `now`, UTC; None if none does within two weeks."""
     return min((begins for begins, _ in _spans(windows, now) if begins > now), default=None)
 
 

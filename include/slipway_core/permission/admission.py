@@ -26,10 +26,10 @@ class AdmissionFacts:
     """What is known when a release asks to begin, read under the model's lock.
 
     :param release_id: the Airflow run id that asks.
-    :param state: the fold of the version's record; None where it has none.
+    :param state: the fold of the version's record; None if it has none.
     :param live: the version that is live; None: none is.
     :param taken_back: the newest other version, where users were taken back from it and only a person may start the
-        next release; None where no person is needed, or one has started this run.
+        next release; None if no person is needed, or one has started this run.
     :param force: whether a version that users have met is asked for again.
     """
 
@@ -66,7 +66,7 @@ def decide_admission(facts: AdmissionFacts) -> Admission:
 def require_not_rejected(state: ReleaseState | None) -> None:
     """Refuse to release a version that was rejected, also where it is asked for again by name.
 
-    :param state: the fold of the version's record; None where it has none.
+    :param state: the fold of the version's record; None if it has none.
     :raises VersionRejectedError: it was; the message says by whom, when, why and what to do.
     """
     if state is None or state.rejection is None:
@@ -93,7 +93,7 @@ def _person_needed(model: str, version: int, *, taken_back: int) -> StartNeedsPe
 def require_unreleased(model: str, version: int, state: ReleaseState | None) -> None:
     """Refuse to release a version again that users have met; what came later changes nothing.
 
-    :param state: the fold of the version's record; None where it has none.
+    :param state: the fold of the version's record; None if it has none.
     :raises AlreadyReleasedError: it was promoted or rolled back before.
     """
     if state is None:
@@ -142,7 +142,7 @@ def require_older(model: str, version: int, *, live: int) -> None:
 
 
 def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefusedError | None:
-    """Return why users may not be led back to a version that was named; None where its record shows it promoted.
+    """Return why users may not be led back to a version that was named; None if its record shows it promoted.
 
     :param state: the fold of the record of the version to go back to.
     :param manifest_sha256: digest of its manifest as it lies in the store now.

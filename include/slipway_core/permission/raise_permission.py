@@ -1,7 +1,7 @@
 """Whether a release may raise the weight of its version: the one place where that is decided.
 
 Whatever gives a version more users asks here first: the preview, the first percent, each step, the promotion, a first
-deployment, and a return to a version by name. What counts is the record of this attempt, read anew, and the canary's
+deployment, and a return to a version by name. What counts is the record of this attempt, read again, and the canary's
 lease as it was stored right before the patch. The states of Airflow's tasks do not count: a task that was marked as
 success has left nothing in the record.
 
@@ -45,7 +45,7 @@ class Raise:
 
 
 def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | None:
-    """Return why the record does not allow this raise; None where it does.
+    """Return why the record does not allow this raise; None if it does.
 
     :param state: the fold of the version's record.
     """
@@ -62,12 +62,12 @@ def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | Non
 
 
 def fleet_refusal(state: ReleaseState | None, *, manifest_sha256: str) -> RaiseRefusedError | None:
-    """Return why the servers of a fleet may not get a version; None where its record allows it.
+    """Return why the servers of a fleet may not get a version; None if its record allows it.
 
     A fleet has no canary of its own: what counts is what the version's newest release has proved before users met it,
     the gates and the approvals, and that nobody has taken it back or rejected it since.
 
-    :param state: the fold of the version's record; None where it has none.
+    :param state: the fold of the version's record; None if it has none.
     :param manifest_sha256: digest of the version's manifest as it lies in the store now.
     """
     if state is None:
@@ -85,10 +85,10 @@ def fleet_refusal(state: ReleaseState | None, *, manifest_sha256: str) -> RaiseR
 
 
 def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
-    """Return why the holder of the lease may not raise a weight now; None where it may.
+    """Return why the holder of the lease may not raise a weight now; None if it may.
 
     :param holder: the name under which the lease should be held.
-    :param lease: the lease as the renewal right before the patch stored it; None where there is none.
+    :param lease: the lease as the renewal right before the patch stored it; None if there is none.
     """
     if lease is None or lease.holder != holder or lease.is_ended:
         return CanaryEndedError(
@@ -135,7 +135,7 @@ def _proved_for_fleet(wanted: Raise, state: ReleaseState) -> Lacking | None:
 
 
 def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
-    """Return what is lacking where the newest attempt is not the one that asks, or is over; None where it is open."""
+    """Return what is lacking where the newest attempt is not the one that asks, or is over; None if it is open."""
     if state.release_id != wanted.release_id:
         return (
             f"the newest release of the version to be {wanted.release_id}",
@@ -145,7 +145,7 @@ def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
         return "a release that is under way", f"one that ended as {state.outcome}"
     if state.rolling_back:
         return (
-            "a release that goes forward",
+            "a release that is not being rolled back",
             f"it is being rolled back: {state.reason or 'no reason was given'}",
         )
     bad = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
@@ -158,7 +158,7 @@ def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
 
 
 def _not_proved(wanted: Raise, state: ReleaseState) -> Lacking | None:
-    """Return what is lacking where the attempt has not proved what it must; None where it has."""
+    """Return what is lacking where the attempt has not proved what it must; None if it has."""
     required = state.required
     if required is None:
         return "a record that says what the release must prove", "one that does not say it"
@@ -210,7 +210,7 @@ def _approval_of(before: Before, required: Requirements, state: ReleaseState) ->
         return None
     if are_two_people((one.by for one in of_this), state.triggered_by):
         return None
-    found = f"by {of_this[-1].by or 'nobody known'}"
+    found = f"by {of_this[-1].by or 'an unknown person'}"
     if not state.triggered_by:
         return f"{wanted}, by two people, since no person has started the release", f"{found} alone"
     return f"{wanted}, by a person other than {state.triggered_by}", found

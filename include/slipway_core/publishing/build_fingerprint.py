@@ -51,7 +51,7 @@ def other_files(
     listed: Mapping[str, int],
     sha256: Callable[[str], str],
 ) -> list[str]:
-    """Return the names of files that are not what a version was made of; empty where all are.
+    """Return the names of files that are not what a version was made of; empty if all are.
 
     `listed` has the size in bytes of what lies in the version's folder under incoming/, by name. `sha256` tells what
     a file there is; it is asked only where presence and size tell no difference.

@@ -74,7 +74,7 @@ class _Result(BaseModel):
 
 @dataclass(frozen=True)
 class Converted:
-    """The files of the repository to publish, without the configurations, which are written anew.
+    """The files of the repository to publish, without the configurations, which are written again.
 
     `files` are by their path in the repository, `places` say where each lies below the work prefix.
     `config_texts` has the config.pbtxt of each model that brought one; it is empty for a model whose

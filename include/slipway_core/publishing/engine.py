@@ -1,7 +1,7 @@
 """On what an engine was built, and whether a server may load it.
 
 A TensorRT engine is made for one kind of GPU and one version of TensorRT. Loaded elsewhere it is refused by
-the server at best, so it is held against the server before anything is loaded. Rules of TensorRT 10, chapters
+the server at best, so it is compared with the server before anything is loaded. Rules of TensorRT 10, chapters
 "Version Compatibility" and "Hardware Compatibility" of its developer guide: an engine wants the same compute
 capability and the same TensorRT version, unless it was built to be compatible.
 """
@@ -42,7 +42,7 @@ class EngineBuild(BaseModel):
 
 
 def engine_of(result: Mapping[str, Any]) -> EngineBuild | None:
-    """Return the engine that a converter's `result.json` tells of; None where it built none.
+    """Return the engine that a converter's `result.json` tells of; None if it built none.
 
     :raises ModelInvalidError: `engine` is there, and does not describe one.
     """

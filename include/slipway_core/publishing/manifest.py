@@ -156,7 +156,7 @@ def require_same_content(published: Manifest, offered: Manifest) -> None:
 
 
 def attachment(manifest: Manifest, name: str) -> FileEntry | None:
-    """Return the entry of a file beside the repository, or None where the version has none of this name.
+    """Return the entry of a file beside the repository, or None if the version has none of this name.
 
     Schema 1 names the golden set only among the files that the version was made of.
     """

@@ -1,4 +1,4 @@
-"""What a signature of a version says, held against the version's manifest: its files, and the manifest itself."""
+"""What a signature of a version says, compared with the version's manifest: its files, and the manifest itself."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _predicate(statement: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _signed_files(predicate: Mapping[str, Any]) -> dict[str, str] | None:
-    """SHA-256 by path of what the statement lists; None where it is no list of files with theirs."""
+    """SHA-256 by path of what the statement lists; None if it is no list of files with theirs."""
     listed = predicate.get("resources")
     if not isinstance(listed, list):
         return None

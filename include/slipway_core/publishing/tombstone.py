@@ -55,7 +55,7 @@ class Tombstone(BaseModel):
         """Return the tombstone in `content`.
 
         :param name: what the error calls it.
-        :raises UserError: it is none, or too large.
+        :raises UserError: it is invalid, or too large.
         """
         return parse_document(
             cls,

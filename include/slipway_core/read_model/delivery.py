@@ -19,7 +19,7 @@ _EARLIER = 10
 
 @dataclass(frozen=True)
 class Delivery:
-    """Figures of a model's releases; None where there is nothing to count.
+    """Figures of a model's releases; None if there is nothing to count.
 
     :param lead_time_s: median seconds from landed to promoted, of `promoted` versions.
     :param failure_percent: of the `met_users` attempts that users met, the percent that was rolled back.

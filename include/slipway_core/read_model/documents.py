@@ -74,7 +74,7 @@ class VersionLine(Part):
 
     `ended` counts the attempts by their outcomes. `landed_at` is when training had left the version.
     `release_id` is the run id of the newest attempt; `outcome`, `refused_by`, `reason` and the times are that one's.
-    `triggered_by` is who started it, `started_reason` that person's reason; both are "" where nobody did. `standing`
+    `triggered_by` is who started it, `started_reason` that person's reason; both are "" if nobody did. `standing`
     is about all attempts. `promoted_for` is who started the release that promoted it. `rejected_only` tells that no
     release of it was ever started. `files_gone` tells that retention has deleted its files. `weights` are the canary's
     steps, as they were pinned. `live_marks` are what the record tells of who had all users. `unreadable` says what is
@@ -135,7 +135,7 @@ class FreezeLine(Part):
 
 
 class FindingLine(Part):
-    """What was seen amiss with the model, and is open; `version` is None where it is not known what is live."""
+    """What was seen amiss with the model, and is open; `version` is None if it is not known what is live."""
 
     name: Line
     check: Line
@@ -150,7 +150,7 @@ class OpenRelease(Part):
     `stage` is where it is, as the record names stages; `step` is the number of the canary's step, from 1, of `steps`; 0
     before the first. `verdict` is the status of the judge's last verdict. `held` says what the next raise waits for,
     `paused` why a person wants the canary to stay at its weight, `waits_for_approval` before what a person is asked
-    (`canary`, `promotion`); each is "" where there is nothing of it. `is_rollback` tells that a person's rollback of
+    (`canary`, `promotion`); each is "" if there is nothing of it. `is_rollback` tells that a person's rollback of
     the version is under way, to `stable_version`. `held_since`, `paused_since` and `waits_since` are when that began,
     as far as it is known; `held_until` is when what holds it ends by itself at the earliest.
     """
@@ -213,7 +213,7 @@ class ModelDocument(ReadModelDocument):
         return self
 
     def line(self, version: int) -> VersionLine | None:
-        """Return what is known of a version; None where nothing is."""
+        """Return what is known of a version; None if nothing is."""
         return next((line for line in self.versions if line.version == version), None)
 
 

@@ -134,7 +134,7 @@ def _rollback_started(data: RollbackStarted) -> str:
 
 @_of(RollbackPhase)
 def _rollback_phase(data: RollbackPhase) -> str:
-    return f"The rollback came to the phase {data.phase}{_why(data.detail)}"
+    return f"The rollback reached the phase {data.phase}{_why(data.detail)}"
 
 
 @_of(RolledBack)

@@ -56,7 +56,7 @@ class LandedVersion(Part):
     """A version that has landed.
 
     `is_complete` tells that training has written ready.json, None that it is not known. `outcome` is the newest
-    release's, None where it was never released.
+    release's, None if it was never released.
     """
 
     version: Version
@@ -67,7 +67,7 @@ class LandedVersion(Part):
 
 
 class Landed(Part):
-    """What there is of a model; versions newest first. `is_whole` is false where more has landed than is listed."""
+    """What there is of a model; versions newest first. `is_whole` is false if more has landed than is listed."""
 
     model: Line
     versions: tuple[LandedVersion, ...] = ()
@@ -92,7 +92,7 @@ class Needed:
     is_folder: bool = False
 
     def reads_config(self, name: str) -> bool:
-        """Tell whether a release reads this file of the folder as a configuration."""
+        """Return whether a release reads this file of the folder as a configuration."""
         if not name.startswith(self.root):
             return False
         folder, _, file = name.removeprefix(self.root).rpartition("/")
@@ -138,7 +138,7 @@ def require_landed(landed: Landed, version: int) -> None:
         raise UserError(
             f"{name} is not uploaded",
             expected=f"{place}{READY_FILE}",
-            found=f"landed: {', '.join(complete[:_NAMED])}" if complete else "nothing has landed",
+            found=f"uploaded: {', '.join(complete[:_NAMED])}" if complete else "no uploads",
             remedy=f"upload it to {place}, {READY_FILE} last; or check the number",
         )
     if found is not None and found.is_complete is False:

@@ -34,7 +34,7 @@ class LiveSample(Part):
     """One revision in one window.
 
     `error_percent` is the share of errors with its 95 % interval by Clopper and Pearson, None without requests. The
-    latencies are None where the metrics source knows none; with `p99_is_above` the p99 lies above `p99_ms`.
+    latencies are None if the metrics source knows none; with `p99_is_above` the p99 lies above `p99_ms`.
     """
 
     requests: Count
@@ -50,7 +50,7 @@ class LiveSample(Part):
 class LiveWindow(Part):
     """A window that was judged, and what the judge said after it.
 
-    `stable` and `candidate` are None where the metrics source had no data. `evidence` is by hypothesis test,
+    `stable` and `candidate` are None if the metrics source had no data. `evidence` is by hypothesis test,
     `total_evidence` stands against `threshold`, `no_worse` against `no_worse_threshold`.
     """
 

@@ -34,9 +34,9 @@ class Watched:
     :param step: index of the step in the plan.
     :param weight_observed: the weight that was seen in the traffic; None before it is reached.
     :param held: a person thinks, or a raise is held: the step has no end.
-    :param paused: why a person wants the canary to stay at its weight; "" where nobody does.
+    :param paused: why a person wants the canary to stay at its weight; "" if nobody does.
     :param decision: what was decided at the end of the step; "" before.
-    :param waiting: why the weight is not reached yet; "" where it is, or nobody knows.
+    :param waiting: why the weight is not reached yet; "" if it is, or nobody knows.
     """
 
     model: str

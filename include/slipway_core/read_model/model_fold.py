@@ -115,7 +115,7 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
 
 
 def open_release(events: Sequence[Event]) -> OpenRelease | None:
-    """Return where the release stands that a record tells of; None where it is over, or never began.
+    """Return where the release stands that a record tells of; None if it is over, or never began.
 
     :param events: the whole record of the version.
     :raises RecordError: the record is empty, has gaps or cannot be right.
@@ -214,7 +214,7 @@ def updated(
 
     :param document: as it was; None: there was none.
     :param line: of the version, from its whole record; it loses against one that has seen more events.
-    :param open_now: where the version's release stands; None where it is over.
+    :param open_now: where the version's release stands; None if it is over.
     """
     lines = {} if document is None else {one.version: one for one in document.versions}
     known = lines.get(line.version)
@@ -245,13 +245,13 @@ def open_version(lines: Iterable[VersionLine]) -> int | None:
 
 
 def last_started(events: Iterable[Event]) -> ReleaseStarted | None:
-    """Return how the newest attempt began; None where none ever did."""
+    """Return how the newest attempt began; None if none ever did."""
     ordered = sorted(events, key=lambda event: event.seq, reverse=True)
     return next((event.data for event in ordered if isinstance(event.data, ReleaseStarted)), None)
 
 
 def last_status(events: Iterable[Event], release_id: str) -> str:
-    """Return the status of the judge's last verdict of a release; "" where there is none."""
+    """Return the status of the judge's last verdict of a release; "" if there is none."""
     judged = [
         event for event in events if event.release_id == release_id and isinstance(event.data, WindowJudged)
     ]

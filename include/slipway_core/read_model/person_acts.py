@@ -54,7 +54,7 @@ _AUDITED = {
 class PersonAct(Part):
     """One act of a person.
 
-    `model` is "" for every model, `version` None where it is about none. `by` is "" where the record does not name
+    `model` is "" for every model, `version` None if it is about none. `by` is "" if the record does not name
     the person. `agreed_by` is another person whose agreement it needed. `source` is the key of what tells it.
     """
 
@@ -152,7 +152,7 @@ def acts_of_finding(finding: Finding, key: str) -> Iterator[PersonAct]:
 
 
 def _act_of(data: KnownEvent) -> tuple[str | None, str, str | None] | None:
-    """Return who, what and why; None where it is no act of a person."""
+    """Return who, what and why; None if it is no act of a person."""
     match data:
         case ReleaseStarted() if data.triggered_by:
             act = "started a rollback" if is_way_back(data) else "started a release"

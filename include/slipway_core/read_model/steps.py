@@ -48,7 +48,7 @@ _STATES: dict[str, StepState] = {
 
 @dataclass(frozen=True)
 class Step:
-    """A stage, or a step of the canary with its `weight`; times and counts are None where they are not known."""
+    """A stage, or a step of the canary with its `weight`; times and counts are None if they are not known."""
 
     name: str
     state: StepState

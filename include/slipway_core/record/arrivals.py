@@ -80,7 +80,7 @@ def run_id_for(model: str, version: int, ready: bytes) -> str:
 class Attempts:
     """What the names of a version's events tell: when its last release began, and what became of all of them.
 
-    `started_at` is None where none was started: somebody has rejected the version before. `ended` is about the last
+    `started_at` is None if none was started: somebody has rejected the version before. `ended` is about the last
     one; `met_users` about any: promoted, or taken back. `rejected`: and nobody has lifted that. `taken_back`: after the
     last promotion users were taken off it again, and no rejection was lifted since; `finished_key` is the event that
     tells how that ended.

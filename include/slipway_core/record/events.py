@@ -116,7 +116,7 @@ class Event:
         """Read an event.
 
         :param source: what an error calls it.
-        :raises RecordError: it is none, or does not say what an event of its kind says.
+        :raises RecordError: it is invalid, or does not say what an event of its kind says.
         """
         try:
             return cls._of(_Document.model_validate_json(content))
@@ -127,7 +127,7 @@ class Event:
     def stored(cls, content: bytes, key: str) -> Event:
         """Read the event that lies under a key.
 
-        :raises RecordError: it is none, does not say what an event of its kind says, or belongs under another key.
+        :raises RecordError: it is invalid, does not say what an event of its kind says, or belongs under another key.
         """
         try:
             document = _Document.model_validate_json(content)
@@ -184,7 +184,7 @@ class PendingEvent:
     def from_document(cls, document: Mapping[str, Any]) -> PendingEvent:
         """Read an event from the form that `to_document` gives.
 
-        :raises RecordError: it is none, or does not say what an event of its kind says.
+        :raises RecordError: it is invalid, or does not say what an event of its kind says.
         """
         try:
             pending = _PendingDocument.model_validate(document)

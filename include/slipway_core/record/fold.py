@@ -129,7 +129,7 @@ def _check_complete(ordered: list[Event]) -> None:
 
 
 def _gaps(ordered: list[Event]) -> str:
-    """Return the first numbers that are missing, in words; "" where none is.
+    """Return the first numbers that are missing, in words; "" if none is.
 
     The time it takes depends on how many events there are, not on how far their numbers lie apart.
     """
@@ -239,7 +239,7 @@ def _weight_intended(data: WeightIntended, state: ReleaseState, at: datetime) ->
         intended_weight=data.weight,
         held="",
         exposed=state.exposed or data.weight > 0,
-        # A step that begins anew proves itself anew, and so does what comes after it.
+        # A step that begins again proves itself again, and so does what comes after it.
         canary=tuple(step for step in state.canary if step.weight < data.weight),
         storage_uri=data.storage_uri or state.storage_uri,
         stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,

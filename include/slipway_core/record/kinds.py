@@ -27,9 +27,9 @@ class Expected:
 
 
 def _time(value: object) -> datetime | None:
-    """Return the time in UTC that a document or a writer gives; None where there is none.
+    """Return the time in UTC that a document or a writer gives; None if there is none.
 
-    :raises ValueError: it is no time; the message is what was found.
+    :raises ValueError: it isn't a time; the message is what was found.
     """
     if value is None:
         return None

@@ -86,7 +86,7 @@ def _moved(own: Iterable[Event], then: ReleaseState, now: ReleaseState) -> Miles
 
 
 def _rejected(own: Iterable[Event], now: ReleaseState) -> Milestone | None:
-    """Return the rejection that the run has written, if nobody has lifted it."""
+    """Return the rejection that the run has written, unless it was lifted."""
     for event in own:
         if isinstance(event.data, VersionRejected) and now.rejection and now.rejection.seq == event.seq:
             return Milestone("rejected", event.model, event.version, event.release_id, event.seq, event.at)

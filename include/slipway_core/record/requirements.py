@@ -15,7 +15,7 @@ from slipway_core.spec.release_file import ReleaseSpec
 Before = Literal["canary", "promotion"]
 # The stages that prove a version before any user meets it, in their order.
 GATES = ("validate", "benchmark")
-# The version on a server of its own, where the release file does not leave it out.
+# The version on its own server, where the release file does not leave it out.
 SMOKE_TEST_GATE = "smoke_test"
 # The comparison of mirrored requests, where the release file makes it a gate.
 MIRROR_GATE = "mirror"
@@ -26,7 +26,7 @@ class Requirements:
     """What must be in the record before a raise.
 
     :param gates: the stages that must have passed for the version's manifest.
-    :param weights: the weights of the canary's steps in percent, rising; empty where nothing is live yet.
+    :param weights: the weights of the canary's steps in percent, rising; empty if nothing is live yet.
     :param approvals: before what a person must have agreed.
     :param by_other: whether that person must be another one than who started the run.
     """

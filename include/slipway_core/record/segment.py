@@ -61,7 +61,7 @@ def segment_name(block: int) -> str:
 
 
 def parse_segment_name(name: str) -> int | None:
-    """Return the block whose segment has this key below the record's prefix; None where no block has."""
+    """Return the block whose segment has this key below the record's prefix; None if no block has."""
     match = _NAME.fullmatch(name)
     if match is None or int(match["first"]) == 0:
         return None

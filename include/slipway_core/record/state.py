@@ -86,16 +86,16 @@ class ReleaseState:
     """What the record says about the newest attempt to release a version.
 
     `required` is what this attempt must prove before a raise, `admitted` what its tasks must have been handed,
-    None where the record does not tell. `verified_sha256`
-    is the digest of the manifest that every published file was held against, "" before that. `exposed` tells
+    None if the record does not tell. `verified_sha256`
+    is the digest of the manifest that every published file was checked against, "" before that. `exposed` tells
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
-    or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with,
+    or rolled back last, "" if neither ever happened; `promoted_sha256` is the manifest it was promoted with,
     `promoted_for` the person who started that release.
     `earlier` are the outcomes of the attempts before this one, `open` for one that never ended.
     `landed_at` is when training had left the version, `rollback_started_at` when it was decided to take it back.
     `rejection` is about all attempts, too: the last one, unless somebody has lifted it. `rolled_back_by` tells whose
     decision the rollback of this attempt was. `overrides` are about all attempts; `held` says what the next raise of
-    this one waits for, "" where it waits for nothing.
+    this one waits for, "" if it waits for nothing.
     """
 
     model: str
@@ -155,7 +155,7 @@ class ReleaseState:
 
     @property
     def seconds_from_first_bad_answer_to_weight_0(self) -> float | None:
-        """How long users could meet the fault; None where no bad answer was seen or no rollback took place.
+        """How long users could meet the fault; None if no bad answer was seen or no rollback took place.
 
         Both times were observed by a scrape, so each is late by up to one scrape interval.
         """
@@ -165,7 +165,7 @@ class ReleaseState:
 
     @property
     def seconds_from_landed_to_promoted(self) -> float | None:
-        """How long the version was on its way to all users; None where it was not promoted, or nobody knows."""
+        """How long the version was on its way to all users; None if it was not promoted, or nobody knows."""
         if self.outcome != "promoted" or self.landed_at is None or self.finished_at is None:
             return None
         return max((self.finished_at - self.landed_at).total_seconds(), 0.0)

@@ -31,9 +31,9 @@ def approval_body(
 
     :param state: the fold of the release's record.
     :param evidence_uri: where all reports lie.
-    :param validation: the report of the gate `validate`; None where there is none.
-    :param benchmark: the report of the gate `benchmark`; None where there is none.
-    :param candidate_url: where the candidate can be tried; "" where it is not up yet.
+    :param validation: the report of the gate `validate`; None if there is none.
+    :param benchmark: the report of the gate `benchmark`; None if there is none.
+    :param candidate_url: where the candidate can be tried; "" if it is not up yet.
     """
     against = (
         f"It would replace `{state.stable_storage_uri}`."

@@ -1,6 +1,6 @@
 """Pages that people read, made from the Jinja2 templates in `templates/`.
 
-A page is one file. Nothing in it runs and it loads nothing; it has light and dark colours and a form for print.
+A page is one file. Nothing in it runs and it loads nothing; it has light and dark colors and a form for print.
 Every value is escaped, and one that a template expects and does not get is an error. Jinja2 is imported and the
 templates are compiled when the first page is made: DAG files that import these modules are parsed often.
 """

@@ -33,7 +33,7 @@ def render_mirror_html(evidence: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Share:
-    """A part of the bar: what became of `requests` requests, drawn from `x` in the page's colour `colour`."""
+    """A part of the bar: what became of `requests` requests, drawn from `x` in the page's color `color`."""
 
     name: str
     requests: int
@@ -43,7 +43,7 @@ class _Share:
 
 
 def _shares(counts: Mapping[str, int]) -> list[_Share]:
-    """Return what became of the requests that stable answered; nothing where there were none."""
+    """Return what became of the requests that stable answered; nothing if there were none."""
     found = (
         ("equal", counts["equal"], "good"),
         ("differ", counts["differ"], "differ"),

@@ -28,7 +28,7 @@ def signature_report(
     """Return the report of a refused signature, ready for JSON and for `validation.page.render_report_html`.
 
     `tensors` has a row for each name on either side: `{"kind", "name", "stable", "candidate", "fits"}`, a side as
-    `{"datatype", "shape", "optional"}` or None where it lacks the tensor. No request was sent: there are no numbers.
+    `{"datatype", "shape", "optional"}` or None if it lacks the tensor. No request was sent: there are no numbers.
     """
     changes = signature_changes(stable, candidate)
     return {

@@ -45,7 +45,7 @@ def _first_ms(loads: Sequence[Mapping[str, Any]]) -> float | None:
 
 @dataclass(frozen=True)
 class _Input:
-    """One boundary input with what came of it over each protocol; `harm` is empty where nothing was wrong."""
+    """One boundary input with what came of it over each protocol; `harm` is empty if nothing was wrong."""
 
     name: str
     grpc: str

@@ -1,4 +1,4 @@
-"""A matplotlib figure as a piece of an HTML page: text stays text, and colours come from the page.
+"""A matplotlib figure as a piece of an HTML page: text stays text, and colors come from the page.
 
 Matplotlib is imported by the functions here, not with the module: it takes seconds, and DAG files are parsed
 often.
@@ -52,7 +52,7 @@ def inline_svg(figure: Figure, name: str, title: str, description: str, colours:
     :param name: keeps its ids apart from those of other figures.
     :param title: what it shows, in a few words, for those who cannot see it.
     :param description: what it shows, in full.
-    :param colours: the names of the page's CSS variables by the colours that were drawn with (`#rrggbb`).
+    :param colors: the names of the page's CSS variables by the colors that were drawn with (`#rrggbb`).
     """
     drawn = io.StringIO()
     figure.patch.set_visible(False)
@@ -78,7 +78,7 @@ def _drop(element: ElementTree.Element, tags: set[str]) -> None:
 
 
 def _adopt(element: ElementTree.Element, name: str, colours: Mapping[str, str]) -> None:
-    """Strip namespaces, which an HTML page does not need, and tie ids, fonts and colours to the page."""
+    """Strip namespaces, which an HTML page does not need, and tie ids, fonts and colors to the page."""
     element.tag = _bare(element.tag)
     element.tail = None
     if element.tag != "text":

@@ -30,7 +30,7 @@ class FirstDeploy:
 
 @dataclass(frozen=True)
 class ShowCandidate:
-    """Bring a new revision that serves `uri` up at 0 percent, with an address of its own: a preview.
+    """Bring a new revision that serves `uri` up at 0 percent, with its own address: a preview.
 
     `generation` is the InferenceService's when the release was decided on; a preview that comes late, when somebody
     has changed the spec since, is refused. None begins over whatever is there. `force` as in `StartCanary`.
@@ -217,7 +217,7 @@ Action = Create | Patch | Expose | Delete | Wait | Done | Impossible
 
 
 def refuse_weight(weight: int) -> Impossible | None:
-    """Return why `weight` is none that a canary can have; None where it is one."""
+    """Return why `weight` is none that a canary can have; None if it is one."""
     if 1 <= weight <= 99:
         return None
     return Impossible(
@@ -226,7 +226,7 @@ def refuse_weight(weight: int) -> Impossible | None:
 
 
 def refuse_raise(goal: StartCanary, observed: Observed) -> Impossible | None:
-    """Return why a candidate at percent 0 may not be given its first; None where it is this decision's own preview,
+    """Return why a candidate at percent 0 may not be given its first; None if it is this decision's own preview,
     or its own start.
 
     Percent 0 marks a rollback too. What tells them apart is in the cluster: a preview and a start note the generation
@@ -240,7 +240,7 @@ def refuse_raise(goal: StartCanary, observed: Observed) -> Impossible | None:
 
 
 def refuse_preview(observed: Observed) -> Impossible | None:
-    """Return why the candidate that is named is no preview to wait for; None where it is one."""
+    """Return why the candidate that is named is no preview to wait for; None if it is one."""
     if observed.is_preview:
         return _changed_transformer(observed)
     if observed.canary_percent == 0:
@@ -270,7 +270,7 @@ def _changed_transformer(observed: Observed) -> Impossible | None:
 
 
 def refuse_start(goal: StartCanary | ShowCandidate, observed: Observed) -> Impossible | None:
-    """Return why this canary may not be begun over what is there, in whatever dialect; None where it may."""
+    """Return why this canary may not be begun over what is there, in whatever dialect; None if it may."""
     if goal.generation is not None and goal.generation != observed.generation:
         return Impossible(
             f"{observed.name} was changed since this canary was decided on (generation {observed.generation}, "

@@ -46,7 +46,7 @@ _INT64 = 2**63
 # KServe notes in the template of what it makes, in either mode, what the storage initializer is to fetch.
 SOURCE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
 
-# KServe then tags the latest ready revision `latest`, which gives it a host of its own.
+# KServe then tags the latest ready revision `latest`, which gives it its own host.
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
 
 DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
@@ -58,7 +58,7 @@ _MODES = {"Serverless": "Knative", "RawDeployment": "Standard"}
 
 
 def deployment_mode(isvc: Mapping[str, Any]) -> str:
-    """Return `Knative`, `Standard` or another mode; "" where neither the status nor an annotation names one.
+    """Return `Knative`, `Standard` or another mode; "" if neither the status nor an annotation names one.
 
     The status goes first: it is what the controller acts on.
     """
@@ -76,7 +76,7 @@ def transformer_digest(isvc: Mapping[str, Any]) -> str:
 
 
 def condition_is_true(status: Mapping[str, Any], kind: str) -> bool:
-    """Tell whether the condition of this type says "True"."""
+    """Return whether the condition of this type says "True"."""
     return any(item.get("status") == "True" for item in conditions(status, kind))
 
 
@@ -86,7 +86,7 @@ def conditions(status: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
 
 
 def is_made_for(metadata: Mapping[str, Any], service: str, uid: str) -> bool:
-    """Tell whether KServe has made an object for this very InferenceService, and keeps it as it wants it."""
+    """Return whether KServe has made an object for this very InferenceService, and keeps it as it wants it."""
     return any(
         one.get("kind") == "InferenceService"
         and one.get("controller") is True
@@ -143,13 +143,13 @@ def percent(value: Any) -> int | None:
 
 
 def is_percent(value: Any) -> bool:
-    """Tell whether the value is a whole percent from 0 to 100."""
+    """Return whether the value is a whole percent from 0 to 100."""
     number = whole(value)
     return number is not None and 0 <= number <= 100
 
 
 def manager_of(metadata: Mapping[str, Any], *path: str) -> str:
-    """Return who changed a field last, as the API server keeps it; "" where it does not tell. Slipway goes first."""
+    """Return who changed a field last, as the API server keeps it; "" if it does not tell. Slipway goes first."""
     managers = []
     for one in items(metadata.get("managedFields")):
         node: Any = one.get("fieldsV1")

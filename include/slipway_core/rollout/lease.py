@@ -68,11 +68,11 @@ def renewal_due_s(lease_s: float) -> float:
 
 @dataclass(frozen=True)
 class Lease:
-    """One reading of a Lease; texts are "" and times None where the object says nothing.
+    """One reading of a Lease; texts are "" and times None if the object says nothing.
 
     `holder` is who may renew it, as text; `HolderIdentity.parse` reads run and try out of it. `renewed_at` is what the
-    holder's clock said, `written_at` what the API server's said at the last write (None where the server does not
-    tell). All times are UTC. `paused` is why the canary shall stay at its weight, "" where it need not.
+    holder's clock said, `written_at` what the API server's said at the last write (None if the server does not
+    tell). All times are UTC. `paused` is why the canary shall stay at its weight, "" if it need not.
     """
 
     name: str
@@ -176,7 +176,7 @@ def renewal(lease: Lease, now: datetime, holder: str = "", lease_s: int = 0) -> 
     """Return the merge patch that renews a lease; on 409 look again. Raises ValueError for one that was ended.
 
     `holder` takes it over, where it is another's (see `HolderIdentity.may_take_over`), and `lease_s` is how long it
-    lasts from then on; 0: as long as before. The label is said anew, without which a guard would not see the lease.
+    lasts from then on; 0: as long as before. The label is said again, without which a guard would not see the lease.
     """
     if lease.is_ended:
         raise ValueError(f"the lease {lease.namespace}/{lease.name} was ended by {lease.ended_by}")
@@ -249,7 +249,7 @@ class LeaseWatch:
     def why_expired(
         self, lease: Lease | None, *, grace_s: float = 0.0, server_time: datetime | None = None
     ) -> str:
-        """Return why nobody drives the canary any more, as a clause for people; "" where somebody may be.
+        """Return why nobody drives the canary any more, as a clause for people; "" if somebody may be.
 
         A watcher without memory (a first look) need not watch a lease that the API server itself wrote longer
         ago, by its own clock at `server_time`, than clocks can differ.

@@ -63,7 +63,7 @@ __all__ = [
 
 
 def next_action(goal: Goal, observed: Observed | None) -> Action:
-    """Return what to do next for `goal`; `observed` is None where the InferenceService does not exist (a 404,
+    """Return what to do next for `goal`; `observed` is None if the InferenceService does not exist (a 404,
     no less).
 
     "Could not be read" is not None: do not ask without an observation.
@@ -88,7 +88,7 @@ def next_action(goal: Goal, observed: Observed | None) -> Action:
 
 
 def serving_doubt(observed: Observed) -> str:
-    """Return why the version that the spec names is not known to have all users; "" where it is.
+    """Return why the version that the spec names is not known to have all users; "" if it is.
 
     It is asked of an InferenceService without a canary, observed with what lies behind it.
     """

@@ -1,6 +1,6 @@
 """What can be seen of an InferenceService, in whichever dialect, as one value with the same questions.
 
-`Observed` has what every dialect has. What only one dialect has lies in a type of its own, a subclass in the dialect's
+`Observed` has what every dialect has. What only one dialect has lies in its own type, a subclass in the dialect's
 folder (`dialects/*/observed.py`), which answers the questions whose answers differ. The dialect that an object speaks
 makes the observation (`dialects/registry.py`).
 """
@@ -45,7 +45,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Observed(ABC):
-    """One reading of an InferenceService. Revision names are "" where there is none; `traffic` is percent by
+    """One reading of an InferenceService. Revision names are "" if there is none; `traffic` is percent by
     revision.
 
     `dialect` is the name of the dialect that it speaks, KServe's deployment mode. `storage_uri` is what the spec names
@@ -89,7 +89,7 @@ class Observed(ABC):
 
     @abstractmethod
     def revision_of(self, storage_uri: str) -> str:
-        """Return the revision that serves `storage_uri`, or did before it was rolled back; "" where none is known."""
+        """Return the revision that serves `storage_uri`, or did before it was rolled back; "" if none is known."""
 
     @abstractmethod
     def is_shielded_from(self, storage_uri: str) -> bool:
@@ -98,7 +98,7 @@ class Observed(ABC):
     # --- what a dialect answers where it knows more ---
 
     def candidate_revision(self, storage_uri: str) -> str:
-        """Return the revision of a candidate that serves `storage_uri`; "" where none is known to be its own."""
+        """Return the revision of a candidate that serves `storage_uri`; "" if none is known to be its own."""
         return self.revision_of(storage_uri)
 
     @property
@@ -134,7 +134,7 @@ class Observed(ABC):
         return ()
 
     def pods_refused(self, revision: str) -> str:
-        """Return why the cluster makes no more pods of a revision; "" where it does, or does not tell."""
+        """Return why the cluster makes no more pods of a revision; "" if it does, or does not tell."""
         return ""
 
     # --- what is the same in all ---
@@ -157,12 +157,12 @@ class Observed(ABC):
 
     @property
     def candidate_url(self) -> str:
-        """The address of the newest revision alone, for testers; "" where the routes give it none."""
+        """The address of the newest revision alone, for testers; "" if the routes give it none."""
         return self.urls.get(self.latest_created, "")
 
     @property
     def stable_url(self) -> str:
-        """The address of the live revision alone; "" where the routes give it none."""
+        """The address of the live revision alone; "" if the routes give it none."""
         return self.urls.get(self.stable_revision, "")
 
     @property
@@ -212,5 +212,5 @@ class Observed(ABC):
         return self.is_led_so and seen == dict(shares)
 
     def annotation(self, key: str) -> str:
-        """Return one annotation, "" where it is not set."""
+        """Return one annotation, "" if it is not set."""
         return self.annotations.get(key, "")

@@ -45,7 +45,7 @@ class Reading:
 class Evidence:
     """What was read besides the InferenceService, among others perhaps; a resource that was not read is missing.
 
-    `unread` is why a reading that is not needed failed; "" where none did.
+    `unread` is why a reading that is not needed failed; "" if none did.
     """
 
     objects: Mapping[Resource, Iterable[Object]] = field(default_factory=dict)

@@ -230,7 +230,7 @@ class Reconciler:
 
     @property
     def reason(self) -> str:
-        """Why the last observation calls for its action; "" where there is none."""
+        """Why the last observation calls for its action; "" if there is none."""
         return "" if self._last is None else self._last.action.reason
 
     def next(self, event: Event, now_s: float) -> Step:
@@ -283,7 +283,7 @@ class Reconciler:
         return Observe(behind=self._asked_behind, pods=self._coming_up.wants_look(now_s))
 
     def _is_old(self, observed: Observed | None, now_s: float) -> bool:
-        """Tell whether the observation is older than what is known: a cache between us and the API may lag."""
+        """Return whether the observation is older than what is known: a cache between us and the API may lag."""
         newest = self._newest
         is_old = (
             observed is not None
@@ -292,7 +292,7 @@ class Reconciler:
             and (observed.generation < newest.generation or observed.resource_version == self._replaced)
         )
         self._old_since_s = (now_s if self._old_since_s is None else self._old_since_s) if is_old else None
-        # No cache lags for ever: the API server's store may have been put back to what it was.
+        # No cache lags forever: the API server's store may have been put back to what it was.
         return self._old_since_s is not None and now_s - self._old_since_s < CACHE_LAG_S
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:

@@ -30,7 +30,7 @@ _ABOUT_SUBSCRIPTIONS = ("SubscriptionConfirmation", "UnsubscribeConfirmation")
 
 @dataclass(frozen=True)
 class ObjectCreated:
-    """An object was written. `key` is not URL-quoted; `bucket` is None where the event names none."""
+    """An object was written. `key` is not URL-quoted; `bucket` is None if the event names none."""
 
     bucket: str | None
     key: str

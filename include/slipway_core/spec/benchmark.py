@@ -85,7 +85,7 @@ class Benchmark(PodSettings):
 
     generator: Literal["perf_analyzer", "genai_perf"] = "perf_analyzer"
     image: ImageReference = ""
-    """Left out: slipway/perf-analyzer:0.1.0 or slipway/genai-perf:0.1.0, by the generator."""
+    """Default: slipway/perf-analyzer:0.1.0 or slipway/genai-perf:0.1.0, by the generator."""
     concurrency: _Concurrency | Annotated[tuple[_Concurrency, ...], Field(min_length=1, max_length=32)] = 2
     """Requests in flight. A list is a sweep: the limits hold at its first entry, the others are measured once, for the
     curve.
@@ -101,14 +101,14 @@ class Benchmark(PodSettings):
     max_rounds: Annotated[int, Field(ge=1, le=1000)] = 20
     """Where the pairs do not decide, more are measured, doubling up to so many; not fewer than `rounds`."""
     timeout_s: Seconds = 300
-    """Limit for one pod, all its rounds together."""
+    """Limit for one pod with all its rounds."""
     attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """How often it is measured again if the result is inconclusive."""
     attempt_pause_s: Annotated[int, Field(ge=5, le=3600)] = 30
-    """How long to wait before it is measured anew."""
+    """How long to wait before it is measured again."""
     slo: ServiceLevel = ServiceLevel()
     max_regression_percent: Annotated[float, Field(ge=0, le=1000)] = 25.0
-    """How much worse than stable latency and throughput may be."""
+    """How much worse latency and throughput may be than stable's."""
     regression_floor_ms: Annotated[float, Field(ge=0)] = 5.0
     """Latency differences below this are noise, whatever their percentage."""
     compared: Annotated[tuple[ComparedFigure, ...], Field(min_length=1)] = ("p10", "p50", "p99", "throughput")
@@ -121,7 +121,7 @@ class Benchmark(PodSettings):
     """
     genai: TextGeneration | None = None
     schedule: Cron | None = None
-    """When `model_benchmark` measures the live version anew, in five fields of cron, UTC, such as `0 3 * * 0`; left
+    """When `model_benchmark` measures the live version again, in five fields of cron, UTC, such as `0 3 * * 0`; left
     out: only in a release, and when somebody starts it."""
 
     @model_validator(mode="after")

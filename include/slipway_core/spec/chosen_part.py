@@ -36,7 +36,7 @@ class ChosenPart(SpecPart):
     def read(cls, data: Mapping[str, Any]) -> Self:
         """Return the part that `data` is the JSON form of.
 
-        :raises pydantic.ValidationError: it is none.
+        :raises pydantic.ValidationError: it is invalid.
         """
         return cast(Self, cls._read(dict(data), is_json=True))
 

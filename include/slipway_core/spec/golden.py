@@ -27,9 +27,9 @@ class Golden(SpecPart):
     accuracy and agreement are reported for each part.
     """
     expectations: Annotated[tuple[Expectation, ...], Field(max_length=SUITE_LIMIT)] = ()
-    """What is expected of the golden set, as great-expectations writes it; docs/gates.md lists the columns."""
+    """Expectations on the golden set, as great-expectations writes them; docs/gates.md lists the columns."""
     suite: FileName | None = None
-    """A file beside the release file with more of them: a suite as great-expectations writes it to JSON."""
+    """A file in the release file's folder with more of them: a suite in great-expectations' JSON form."""
 
     def arguments(self) -> list[str]:
         """Return the arguments that every converter and load generator understands."""

@@ -57,7 +57,7 @@ def _docstrings(part: type) -> dict[str, str]:
         assert isinstance(definition, ast.ClassDef)  # noqa: S101  the source of a class
         for statement, below in pairwise([*definition.body, ast.Pass()]):
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                # A key that is defined anew says anew what it is.
+                # A key that is defined again says again what it is.
                 found.pop(statement.target.id, None)
                 if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
                     found[statement.target.id] = inspect.cleandoc(str(below.value.value))

@@ -29,7 +29,7 @@ class NotifyRule(SpecPart):
     """One receiver, and the events that it is notified of."""
 
     on: Annotated[tuple[NoticeEvent, ...], Field(min_length=1, max_length=len(NOTICE_EVENTS))]
-    """Of which events."""
+    """The events."""
     to: ConnectionId
     """The id of an Airflow connection; the receiver's address and its secret are there, and nowhere else."""
 

@@ -58,7 +58,7 @@ class Encryption(SpecPart):
     kms_key_id: Text | None = None
     """Id or ARN of the key; none: the account's own key for S3."""
     bucket_key: bool = False
-    """Fewer calls to KMS, by a key of the bucket."""
+    """Use an S3 Bucket Key, for fewer calls to KMS."""
 
     @model_validator(mode="after")
     def _key_needs_kms(self) -> Self:
@@ -76,12 +76,12 @@ class Signing(SpecPart):
 
     connection: Text | None = None
     """An Airflow connection: `password` is the private key, as PEM, `login` the passphrase if it has one;
-    `public_key` in its extra is the public key, as PEM. Only who publishes needs the private one.
+    `public_key` in its extra is the public key, as PEM. Only publishing needs the private one.
     """
     private_key_file: AbsolutePath | None = None
-    """Of a worker's own files, such as a mounted secret. As PEM, without a passphrase."""
+    """A file on the worker, such as a mounted secret; PEM, without a passphrase."""
     public_key_file: AbsolutePath | None = None
-    """What signatures are verified with; without it, the public half of the private key."""
+    """The key that verifies signatures; default: the public half of the private key."""
     verify_keys: tuple[PublicKey, ...] = ()
     """Public keys whose signatures are accepted too, such as the one before: each a PEM, or the path of its file."""
 
@@ -97,9 +97,9 @@ class Publishing(SpecPart):
     """How a version is kept in the bucket."""
 
     tags: ObjectTags = Field(default_factory=dict)
-    """Tags that every object of the version gets, beside those that say model and version."""
+    """Tags on every object of the version, in addition to those for model and version."""
     tag_objects: bool = True
-    """False where the role may not tag (it needs `s3:PutObjectTagging`)."""
+    """False if the role may not tag (it needs `s3:PutObjectTagging`)."""
     encryption: Encryption | None = None
     signing: Signing | None = None
-    """Who signs; without it versions are not signed, and signatures are not demanded."""
+    """The signing key; without it versions are not signed, and signatures are not required."""

@@ -52,9 +52,9 @@ class MlflowModel(SpecPart):
     artifact_roots: Annotated[
         tuple[Annotated[str, AfterValidator(_artifact_root)], ...], Field(max_length=20)
     ] = ()
-    """Where in S3 artifacts may lie that are read past MLflow's server; empty: nowhere."""
+    """S3 prefixes from which artifacts may be read without MLflow's server; empty: none."""
     size_limit_mib: Annotated[int, Field(ge=1, le=1024 * 1024)] = 10 * 1024
-    """A version with more is not brought in."""
+    """Larger versions are not imported."""
 
 
 class Registry(SpecPart):

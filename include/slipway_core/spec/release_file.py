@@ -112,7 +112,7 @@ class ReleaseSpec(SpecPart):
     serving: Serving = Serving()
     publish: Publishing = Publishing()
     smoke_test: SmokeTest | None = SmokeTest()
-    """null: nothing is loaded on a server of its own first, and a version that crashes its server crashes staging's."""
+    """null: nothing is loaded on its own server first, and a version that crashes its server crashes staging's."""
     validation: Validation = Field(default_factory=Validation.default)
     benchmark: Benchmark = Benchmark()
     tuning: Tuning = Tuning()
@@ -124,7 +124,7 @@ class ReleaseSpec(SpecPart):
     registry: Registry | None = None
     """None: no registry is read or notified."""
     files: dict[FileName, str] = Field(default_factory=dict)
-    """Not to be written: the texts of the files that the release file names, as they were when it was read."""
+    """Set by Slipway, not by you: the texts of the files that the release file names, as they were when it was read."""
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:
@@ -268,7 +268,7 @@ def release_spec_of(data: Mapping[str, Any], source: str) -> ReleaseSpec:
     """Return the release file that `data` is the JSON form of, such as one that a task was given.
 
     :param source: what an error calls it.
-    :raises SpecError: it is none.
+    :raises SpecError: it is invalid.
     """
     from slipway_core.documents.yaml_source import YamlSource
     from slipway_core.spec.complaints import explain
@@ -319,7 +319,7 @@ def load_model_spec(releases_dir: Path, model: str, *, insists: bool = False) ->
 
 
 def apply_overrides(spec: ReleaseSpec, overrides: Mapping[str, Any], source: str) -> ReleaseSpec:
-    """Return `spec` with `overrides` laid over it, checked anew: mappings merge, all else replaces.
+    """Return `spec` with `overrides` laid over it, checked again: mappings merge, all else replaces.
 
     :param source: what an error calls the overrides, for example "the run's parameters".
     :raises SpecError: they make no release file.

@@ -15,6 +15,6 @@ class Retention(SpecPart):
     """
 
     keep_promoted: Annotated[int, Field(ge=1, le=1000)] = 5
-    """So many of the newest versions that were promoted and not rolled back since."""
+    """How many of the newest promoted versions that were not rolled back are kept."""
     keep_days: Annotated[int, Field(ge=1, le=3650)] = 30
-    """Every version for so many days since it was published, was last live, or its record was last written."""
+    """How many days each version is kept after it was published, was last live, or its record was last written."""

@@ -62,7 +62,7 @@ def require_known(given: Iterable[str], known: Sequence[str]) -> None:
 
 
 def looser_than_file(file: Rollout, asked: Rollout) -> list[str]:
-    """Return in what a run asks for less care than its release file; nothing where it is at least as careful.
+    """Return in what a run asks for less care than its release file; nothing if it is at least as careful.
 
     The weight must never be ahead of the file's: at each moment of the bake the weight that is asked for is at most
     the file's, and the promotion comes no sooner. So users meet the candidate no earlier than the file says. And the

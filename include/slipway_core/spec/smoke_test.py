@@ -1,4 +1,4 @@
-"""The release file's `smoke_test`: a version on a Triton of its own, before any server that others use loads it."""
+"""The release file's `smoke_test`: a version on its own Triton, before any server that others use loads it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LONGEST_SMOKE_TEST_S = 12 * 3600
 
 
 class SmokeTest(PodSettings):
-    """The pod that starts a tritonserver of its own, and what the version must bear there.
+    """The pod that starts its own tritonserver, and what the version must bear there.
 
     As a policy, `fail` refuses the version, `warn` is only reported, `off` skips the check. A load or a warm-up that
     fails, and a golden row without an answer, always refuse the version.
     """
 
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_SMOKE_TEST_S)] = 600
-    """Limit of all of it; each load may take `serving.load_timeout_s` of it."""
+    """Limit for the whole test; each load may take `serving.load_timeout_s` of it."""
     image: ImageReference = "slipway/smoke-test:0.1.0"
     """Its base is the servers' own image: it must hold the backend, and the TensorRT, that the model needs."""
     loads: Annotated[int, Field(ge=1, le=100)] = 3
@@ -29,7 +29,7 @@ class SmokeTest(PodSettings):
     requests: Count = 1000
     """How many golden requests are sent while the server's memory is watched."""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 4
-    """How many of them at once."""
+    """How many are sent at once."""
     request_timeout_s: Seconds = 10
     """Limit of one answer, to a boundary input too. A slow model has more: 10 times what its own single answers take,
     for each row in front of it, up to 120 s. What is not answered by then is `inconclusive`.
@@ -49,10 +49,10 @@ class SmokeTest(PodSettings):
     memory_growth_mib_max: Annotated[float, Field(gt=0)] = 4.0
     """In MiB per 1000 requests."""
     gpu_memory: Policy = "fail"
-    """The version fits its share of the GPU's memory; asked where `gpu_memory_mib_max` is given."""
+    """The version fits its share of the GPU's memory; checked if `gpu_memory_mib_max` is given."""
     gpu_memory_mib_max: Annotated[int, Field(ge=1)] | None = None
     """How much more GPU memory may be in use than before the load."""
     robustness: Policy = "fail"
-    """Boundary inputs get an answer or an error, the server lives on, and a golden row is answered as before."""
+    """Boundary inputs get an answer or an error, the server keeps running, and a golden row is answered as before."""
     on_inconclusive: Literal["warn", "refuse"] = "warn"
     """What follows if a check is inconclusive. `refuse`: stage and release end as `inconclusive`."""

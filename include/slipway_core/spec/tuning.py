@@ -50,11 +50,11 @@ class Tuning(SpecPart):
     latency keeps its bound.
     """
     quantile: Quantile = "p95"
-    """Which latency is meant."""
+    """The quantile of the latency."""
     request_rate_rps: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     """For `objective: latency`: how many requests are sent each second, whether or not answers come."""
     latency_max_ms: Milliseconds | None = None
-    """For `objective: throughput`: the bound; left out: `benchmark.slo.p99_ms`."""
+    """For `objective: throughput`: the bound; default: `benchmark.slo.p99_ms`."""
     concurrencies: Annotated[tuple[Concurrency, ...], Field(min_length=1, max_length=16)] = (1, 4, 16)
     """For `objective: throughput`: how many requests are under way at a time, one measurement each."""
     trials: Annotated[int, Field(ge=1, le=500)] = 16
@@ -68,12 +68,12 @@ class Tuning(SpecPart):
     confirm_rounds: Annotated[int, Field(ge=3, le=50)] = 7
     """How often the best setting and Triton's defaults are measured in turns at the end."""
     gain_min_percent: Annotated[float, Field(ge=0, lt=100)] = 5.0
-    """A smaller gain than this is no reason for a change."""
+    """A smaller gain isn't proposed."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
     """The same seed and the same measurements give the same trials."""
     search: TuningSearch = TuningSearch()
     schedule: Cron | None = None
-    """When `model_tuning` searches anew for the live version, in five fields of cron, UTC, such as `0 2 1 * *`; left
+    """When `model_tuning` searches again for the live version, in five fields of cron, UTC, such as `0 2 1 * *`; left
     out: only when somebody starts it."""
 
     @model_validator(mode="after")

@@ -34,24 +34,24 @@ class OutputHealth(SpecPart):
     finite: Policy = "fail"
     """No NaN and no infinity."""
     constant: Policy = "fail"
-    """Different inputs do not all get the same answer; asked where there are 8 rows or more."""
+    """Different inputs don't all get the same answer; checked if there are 8 rows or more."""
     saturation: Policy = "warn"
     """Fewer than 99 % of the numbers are at a limit: the largest of float16, or a probability of exactly 0 or 1."""
     probability_sums: Policy = "fail"
-    """Scores that lie between 0 and 1 and sum to 1 do so in every row; asked where most rows, or stable's, do."""
+    """Scores that lie between 0 and 1 and sum to 1 do so in every row; checked if most rows, or stable's, do."""
     empty: Policy = "fail"
     """No answer has a size of 0."""
     deterministic: Policy = "fail"
     """The same request gets the same answer twice, within the tolerances."""
     batch_invariant: Policy = "fail"
-    """A row is answered alone as in a batch, within the tolerances; asked where a request may have several rows."""
+    """A row is answered alone as in a batch, within the tolerances; checked if a request can have several rows."""
     probe_rows: Annotated[int, Field(ge=1, le=64)] = 8
-    """So many golden rows are asked again, for the last two."""
+    """How many golden rows are sent again for the last two."""
     abs_tolerance: NotNegative = 1e-3
     rel_tolerance: NotNegative = 1e-2
     batch_abs_tolerance: NotNegative | None = None
     """Instead of `abs_tolerance` for `batch_invariant`. Left out, as that one; 0.05 where `conversion` makes int8 of
-    the model and scales each request anew, for then a row's answer depends on its neighbours.
+    the model and scales each request again, for then a row's answer depends on its neighbours.
     """
 
     def of_scaled_requests(self) -> Self:
@@ -61,7 +61,7 @@ class OutputHealth(SpecPart):
 
 
 class OtherOutputs(SpecPart):
-    """What is asked of the outputs that are not scored: they are held against stable's answers to the golden rows.
+    """What is asked of the outputs that are not scored: they are compared with stable's answers to the golden rows.
 
     A relation that stable's outputs have to each other, such as a class that is the one with the highest score, must
     still hold; so must what an output has to do with the golden labels, and the form of its numbers. Else it must have
@@ -69,9 +69,9 @@ class OtherOutputs(SpecPart):
     """
 
     policy: Policy = "fail"
-    """Of an output that surely is no longer what it was; `off`: none is looked at."""
+    """Policy for an output that has clearly changed; `off`: none is checked."""
     ignore: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
-    """Outputs that are not looked at. Page, approval and record name them."""
+    """Outputs that are not checked. Page, approval and record name them."""
     agreement_min: Share | None = None
     """Share of the rows with stable's class or text, below which it is reported; default: `agreement_min` above."""
 
@@ -103,9 +103,9 @@ class Validation(ChosenPart):
     timeout_s: Seconds = 60
     """Limit for a request; of a decoupled model, until its last response."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """Of the interval beside each figure. A limit inside it is not decided by so few rows: `inconclusive`."""
+    """Of each figure's interval. If a limit is inside the interval, the rows are too few to decide: `inconclusive`."""
     on_inconclusive: Literal["warn", "refuse"] = "warn"
-    """What follows then. `warn`: the figure itself decides, and report and page say that it is not sure. `refuse`: the
+    """What follows then. `warn`: the figure itself decides, and report and page say that it is uncertain. `refuse`: the
     stage ends as `inconclusive`, and the release with it.
     """
     health: OutputHealth = OutputHealth()
@@ -117,9 +117,9 @@ class Validation(ChosenPart):
     slice_agreement_min: Share | None = None
     """The same of the rows that must be answered as by the stable version."""
     expectations: Annotated[tuple[Expectation, ...], Field(max_length=SUITE_LIMIT)] = ()
-    """What else is expected of the answers' table, as great-expectations writes it: one row for each golden row."""
+    """Expectations on the table of answers, as great-expectations writes them: one row for each golden row."""
     suite: FileName | None = None
-    """A file beside the release file with more of them: a suite as great-expectations writes it to JSON."""
+    """A file in the release file's folder with more of them: a suite in great-expectations' JSON form."""
 
     # A subclass narrows it to its own name.
     kind: str

@@ -170,12 +170,12 @@ def _served(tensor: Mapping[str, Any], batch: tuple[int, ...]) -> TensorSpec:
 
 
 def _says(serving: Serving, field: str, base: Mapping[str, Any] | None) -> bool:
-    """Tell whether the release file's value counts: always without a base, else where it is written."""
+    """Return whether the release file's value counts: always without a base, else where it is written."""
     return base is None or field in serving.model_fields_set
 
 
 def _removes(serving: Serving, field: str) -> bool:
-    """Tell whether the release file says `null`."""
+    """Return whether the release file says `null`."""
     return field in serving.model_fields_set and getattr(serving, field) is None
 
 
@@ -312,7 +312,7 @@ def _set_instances(config: Config, serving: Serving) -> None:
 
 
 def _asks_for_gpu(config: Mapping[str, Any]) -> bool:
-    """Tell whether a configuration without instances is tuned for a GPU, where Triton itself would put them."""
+    """Return whether a configuration without instances is tuned for a GPU, where Triton itself would put them."""
     optimization = config.get("optimization") or {}
     accelerators = optimization.get("execution_accelerators") or {}
     return bool(

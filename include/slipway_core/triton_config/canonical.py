@@ -99,7 +99,7 @@ def canonical_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_set(message: str, field: str, config: Mapping[str, Any]) -> bool:
-    """Tell whether the order of a list means nothing to Triton.
+    """Return whether the order of a list means nothing to Triton.
 
     :param config: the whole configuration that the list is part of.
     """
@@ -109,7 +109,7 @@ def is_set(message: str, field: str, config: Mapping[str, Any]) -> bool:
 
 
 def model_file(config: Mapping[str, Any]) -> str | None:
-    """Return the name of the file that Triton derives from platform and backend; None where it derives none."""
+    """Return the name of the file that Triton derives from platform and backend; None if it derives none."""
     backend = str(config.get("backend") or "")
     return MODEL_FILES.get(str(config.get("platform") or _PLATFORMS.get(backend, backend)))
 

@@ -1,4 +1,4 @@
-"""What a configuration is held against, and what a contradiction consists of."""
+"""What a configuration is checked against, and what a contradiction consists of."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Case:
-    """A configuration with what it is held against, where that is known.
+    """A configuration with what it is checked against, as far as that is known.
 
     `signature` is the model file's own, `profiles` are its engine's, `files` the names in its version's folder.
     `overridable` are the model's initializers that a request may replace, which are no inputs of the signature.
@@ -44,9 +44,9 @@ class Case:
         return int(self.config.get("max_batch_size") or 0)
 
     def message(self, name: str) -> Mapping[str, Any]:
-        """Return a message of the configuration, empty where it is not there."""
+        """Return a message of the configuration, empty if it is not there."""
         return self.config.get(name) or {}
 
     def entries(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """Return a list of the configuration, empty where it is not there."""
+        """Return a list of the configuration, empty if it is not there."""
         return self.config.get(name) or ()

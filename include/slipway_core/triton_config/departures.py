@@ -25,7 +25,7 @@ def departures_of(
     fills in, such as the numbers of its GPUs, changes the order.
 
     :param whole: the configuration that `wanted` is part of.
-    :param message: the message that `wanted` is, empty where ModelConfig does not know it.
+    :param message: the message that `wanted` is, empty if ModelConfig does not know it.
     """
     for key, value in wanted.items():
         kind = fields_of(message).get(key) if message else None

@@ -29,7 +29,7 @@ MEMBERS_FILE = "members.json"
 
 
 def is_ensemble(config: Mapping[str, Any]) -> bool:
-    """Tell whether a model has no files of its own and only passes tensors between others."""
+    """Return whether a model has no files of its own and only passes tensors between others."""
     return "ensemble_scheduling" in config or config.get("platform") == "ensemble"
 
 

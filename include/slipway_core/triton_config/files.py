@@ -23,7 +23,7 @@ _PATH: TypeAdapter[str] = TypeAdapter(RelativePath)
 
 
 def platform_of(files: Collection[str]) -> str | None:
-    """Return the platform that the names of a version's `files` tell; None where they do not tell any."""
+    """Return the platform that the names of a version's `files` tell; None if they do not tell any."""
     return next((platform for platform in BACKENDS if _is_among(MODEL_FILES[platform], files)), None)
 
 
@@ -110,5 +110,5 @@ def _not_made(case: Case, file: str) -> Contradiction:
 
 
 def _is_among(file: str, files: Collection[str]) -> bool:
-    """Tell whether the file is there; a model may also be a folder of that name."""
+    """Return whether the file is there; a model may also be a folder of that name."""
     return file in files or any(one.startswith(f"{file}/") for one in files)

@@ -107,7 +107,7 @@ def batching_fields(batching: DynamicBatching, *, whole: bool) -> Config:
 
 
 def sequence_fields(batching: SequenceBatching, base: Mapping[str, Any] | None) -> Config:
-    """Return `sequence_batching`'s fields; `base` is the one of a base, None where there is no base at all.
+    """Return `sequence_batching`'s fields; `base` is the one of a base, None if there is no base at all.
 
     Where the release file names no strategy, that of `base` stays; the other one is removed.
 

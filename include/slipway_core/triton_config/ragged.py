@@ -14,7 +14,7 @@ from slipway_core.triton_config.checks.batch_tensors import batch_targets
 
 
 def is_asked_row_by_row(config: Mapping[str, Any]) -> bool:
-    """Tell whether a request to a model with this configuration has one row."""
+    """Return whether a request to a model with this configuration has one row."""
     return bool(_ragged(config) or config.get("batch_input") or config.get("batch_output"))
 
 

@@ -1,4 +1,4 @@
-"""What a server says that it serves, held against what was published: both what it lacks and what it has beyond it."""
+"""What a server says that it serves, compared with what was published: both what it lacks and what it has beyond it."""
 
 from __future__ import annotations
 

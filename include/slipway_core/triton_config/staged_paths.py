@@ -18,7 +18,7 @@ EXTRA = "repository_path"
 
 
 def names_files(configs: Mapping[str, Config], roots: Iterable[str] = (SERVING_ROOT,)) -> bool:
-    """Tell whether a string parameter begins with one of `roots`: its server must see the repository as files."""
+    """Return whether a string parameter begins with one of `roots`: its server must see the repository as files."""
     return any(True for config in configs.values() for _ in _paths(config, _prefixes(roots)))
 
 
@@ -33,7 +33,7 @@ def on_staging(
     """Return `configs` with each string parameter that begins with one of `roots` as the staging server has it.
 
     :param names: a model's name on staging by its name in the version's repository.
-    :param repository_path: where the staging server has its repository as files; None where `connection` does not
+    :param repository_path: where the staging server has its repository as files; None if `connection` does not
         say.
     :raises LoadRefusedError: where that path is needed and not known.
     :raises ModelInvalidError: for a path into a model that the version does not have.

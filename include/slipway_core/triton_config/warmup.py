@@ -67,7 +67,7 @@ def make_warmup(
 
 
 def needs_golden(samples: Sequence[WarmupSample] | None) -> bool:
-    """Tell whether the golden set must be read for these samples."""
+    """Return whether the golden set must be read for these samples."""
     return any("golden" in (sample.data, *sample.inputs.values()) for sample in samples or ())
 
 

@@ -82,7 +82,7 @@ class _Try:
 
 
 def _means(text: str) -> object:
-    """Return what a release file says; None: it is none."""
+    """Return what a release file says; None: it is invalid."""
     try:
         return parse_release_spec(text, "the changed file").model_dump()
     except SpecError:

@@ -15,7 +15,7 @@ def choose_best(trials: Iterable[Trial], objective: Objective, present: Setting)
     About as good is within `gain_min_percent` of the best cost: that much no single trial can tell apart. Of these the
     present setting comes first, then fewer instances, less delay, fewer preferred sizes.
 
-    :returns: None where no setting was measured to its end and keeps the service level.
+    :returns: None if no setting was measured to its end and keeps the service level.
     """
     kept = kept_trials(trials, objective)
     costs = {one.number: cost_of(one, objective) for one in kept}

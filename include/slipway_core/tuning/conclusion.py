@@ -65,7 +65,7 @@ def figures(points: Sequence[Point], objective: Objective) -> list[float]:
 
 
 def interval_of(comparison: TrialComparison, objective: Objective) -> RatioInterval | None:
-    """Return the interval of a comparison; None where it has fewer than two rounds."""
+    """Return the interval of a comparison; None if it has fewer than two rounds."""
     mine, theirs = (
         figures(one, objective) for one in (comparison.candidate_points, comparison.baseline_points)
     )
@@ -135,7 +135,7 @@ def _against_present(present: RatioInterval | None, objective: Objective) -> tup
 
 
 def _is_proved(interval: RatioInterval, objective: Objective) -> bool:
-    """Tell whether the whole interval is a gain, of `gain_min_percent` or more."""
+    """Return whether the whole interval is a gain, of `gain_min_percent` or more."""
     worst = min(_gains(interval, objective))
     return worst > 0 and worst >= objective.tuning.gain_min_percent / 100.0
 

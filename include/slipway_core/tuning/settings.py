@@ -158,7 +158,7 @@ def _fitting(wanted: tuple[tuple[int, ...], ...], limit: int) -> tuple[tuple[int
 
 
 def _no_batching(config: Mapping[str, Any], limit: int) -> str:
-    """Return why the model cannot have dynamic batching; "" where it can."""
+    """Return why the model cannot have dynamic batching; "" if it can."""
     if not limit:
         return "`max_batch_size` is 0: the model takes no batch"
     if "sequence_batching" in config:

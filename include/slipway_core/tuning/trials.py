@@ -102,7 +102,7 @@ class Trial(TuningDocument):
 
 
 class TrialComparison(TuningDocument):
-    """Two settings measured in turns: the best one, and what it is held against."""
+    """Two settings measured in turns: the best one, and the one that it is compared with."""
 
     against: Literal["defaults", "present"]
     candidate: Setting

@@ -100,7 +100,7 @@ class AirflowClient:
         return _dag_run(self.ask(self.dag_runs.trigger_dag_run, dag_id, body))
 
     def run(self, dag_id: str, run_id: str) -> DagRun | None:
-        """Return the run as it is now; None where there is none of that id."""
+        """Return the run as it is now; None if there is none of that id."""
         try:
             return _dag_run(self.ask(self.dag_runs.get_dag_run, dag_id, run_id))
         except NotThereError:

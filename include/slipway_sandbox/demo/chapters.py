@@ -44,7 +44,7 @@ CHAPTERS = (
 
 @dataclass(frozen=True)
 class ChapterResult:
-    """How a chapter went: its run in Airflow and what its record says; None where there is none."""
+    """How a chapter went: its run in Airflow and what its record says; None if there is none."""
 
     chapter: Chapter
     run: DagRun | None
@@ -98,7 +98,7 @@ def answering_at_the_end(traffic: Traffic) -> Mapping[str, int]:
 
 
 def _was_first(one: ChapterResult) -> bool:
-    """Tell whether it is the first version, which is the stable one from its first request on."""
+    """Return whether it is the first version, which is the stable one from its first request on."""
     return one.chapter.version == CHAPTERS[0].version
 
 

@@ -37,7 +37,7 @@ class CandidateSpan:
     end: float | None
 
     def holds(self, at: float) -> bool:
-        """Tell whether the version was a candidate at that moment."""
+        """Return whether the version was a candidate at that moment."""
         return self.begin <= at and (self.end is None or at <= self.end)
 
 

@@ -13,10 +13,10 @@ class Records:
     def __init__(self, s3: Any, bucket: str) -> None:
         self._s3 = s3
         self._bucket = bucket
-        self._events: dict[str, Event] = {}  # events never change, so what was read once is good for ever
+        self._events: dict[str, Event] = {}  # events never change, so what was read once is good forever
 
     def events(self, model: str, version: int) -> list[Event]:
-        """Return all events of the version so far, by sequence number; empty where there is no record yet.
+        """Return all events of the version so far, by sequence number; empty if there is no record yet.
 
         RecordError: an object under the version's record is no event.
         """

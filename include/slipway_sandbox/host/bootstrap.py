@@ -42,7 +42,7 @@ def requirements_digest() -> str:
 
 
 def is_current() -> bool:
-    """Tell whether the environment is there, works, and is what requirements-dev.txt and pyproject.toml say."""
+    """Return whether the environment is there, works, and is what requirements-dev.txt and pyproject.toml say."""
     try:
         stamped = STAMP.read_text(encoding="ascii").strip() == requirements_digest()
     except OSError:
@@ -51,7 +51,7 @@ def is_current() -> bool:
 
 
 def is_usable(interpreter: preflight.Interpreter) -> bool:
-    """Tell whether the environment there is needs only other packages: it works, has uv, and a Python like this one."""
+    """Return whether the environment only needs other packages: it works, has uv, and a Python like this one."""
     found = preflight.inspect_interpreter(str(ENVIRONMENT / "bin" / "python"))
     if found is None or found.libpython is None or not (ENVIRONMENT / "bin" / "uv").exists():
         return False

@@ -41,7 +41,7 @@ def images_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 DEFAULT_ROOT = images_dir()
-# Changes when the way an environment is built changes, so that older ones are built anew.
+# Changes when the way an environment is built changes, so that older ones are built again.
 RECIPE = 4
 STAMP = "slipway-image.json"
 INSTALL_TIMEOUT_S = 1800.0
@@ -132,7 +132,7 @@ def image_python(name: str, root: Path = DEFAULT_ROOT) -> Path:
 def is_built(
     name: str, root: Path = DEFAULT_ROOT, *, python: str | None = None, sources: Path = IMAGE_SOURCES
 ) -> bool:
-    """Tell whether the environment exists and was made from the requirements as they are now."""
+    """Return whether the environment exists and was made from the requirements as they are now."""
     digest = image_digest(image_source(name, sources), python or _chosen_interpreter(image_home(name, root)))
     return _stamped_digest(image_home(name, root)) == digest
 

@@ -263,7 +263,7 @@ def _check_ports(machine: Machine) -> list[Problem]:
 
 
 def port_is_free(port: int) -> bool:
-    """Tell whether a server could listen on 127.0.0.1:port now."""
+    """Return whether a server could listen on 127.0.0.1:port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -59,7 +59,7 @@ class SessionRecord:
         return process if alive else None
 
     def is_current(self) -> bool:
-        """Tell whether the session id still means this session.
+        """Return whether the session id still means this session.
 
         It does unless another process has come to have that pid.
         """

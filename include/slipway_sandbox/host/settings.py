@@ -96,7 +96,7 @@ class SandboxSettings:
 
     @property
     def run_dir(self) -> Path:
-        """The live state: made anew by every start."""
+        """The live state: made again by every start."""
         return self.root / "run"
 
     @property

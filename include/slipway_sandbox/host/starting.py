@@ -57,7 +57,7 @@ def _own_processor_s(process: psutil.Process) -> float:
 
 
 def log_end(log_dir: Path, program: str) -> str:
-    """Return the last lines of a program's log, to be put behind a sentence; "" where it has none."""
+    """Return the last lines of a program's log, to be put behind a sentence; "" if it has none."""
     path = log_dir / f"{program}.log"
     try:
         with path.open("rb") as log:

@@ -159,7 +159,7 @@ class Supervisor:
         self._socket = socket_path(settings)
 
     def is_alive(self) -> bool:
-        """Tell whether the supervisor answers."""
+        """Return whether the supervisor answers."""
         try:
             return self.pid() > 0
         except SupervisorError:

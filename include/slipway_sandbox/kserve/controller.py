@@ -136,7 +136,7 @@ class KServeController:
             return
         worker = self._services.get(key)
         if worker is None or not isinstance(worker, WORKERS[mode]):
-            # A mode cannot be changed, but an object of the same name may be made anew.
+            # A mode cannot be changed, but an object of the same name may be made again.
             if worker is not None:
                 self._begin_shut_down(worker)
             context = WorkerContext(

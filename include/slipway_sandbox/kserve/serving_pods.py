@@ -61,7 +61,7 @@ class ServingPods:
                 self._store.finalize(PODS, metadata["namespace"], metadata["name"], metadata["uid"])
 
     def add(self, namespace: str, name: str, labels: Mapping[str, str], storage_uri: str) -> PodName | None:
-        """Show the pod of a server; None where the namespace is gone."""
+        """Show the pod of a server; None if the namespace is gone."""
         manifest: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -289,7 +289,7 @@ def _conditions(service: Mapping[str, Any], status: str) -> list[str]:
 
 
 def _names_h2c(service: Mapping[str, Any]) -> bool:
-    """Tell whether the predictor has a port for HTTP/2 without TLS, by which Knative and KServe know gRPC."""
+    """Return whether the predictor has a port for HTTP/2 without TLS, by which Knative and KServe know gRPC."""
     model = service["spec"].get("predictor", {}).get("model") or {}
     names = [str(port.get("name", "")) for port in model.get("ports") or () if isinstance(port, Mapping)]
     return any("h2c" in name or "grpc" in name for name in names)

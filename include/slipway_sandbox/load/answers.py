@@ -13,9 +13,9 @@ class Answer:
     """One request and what came of it.
 
     `due` is when it should have been sent, `sent` and `received` when it was sent and over, in unix seconds.
-    `revision` is None where none was reached: the router itself answered, or nobody did. `error` is None for a
+    `revision` is None if none was reached: the router itself answered, or nobody did. `error` is None for a
     good answer, and `version` is the model version that gave it. `right` tells whether its value was the expected one;
-    None where nobody knows.
+    None if nobody knows.
     """
 
     due: float
@@ -46,7 +46,7 @@ class Harm:
 
     @property
     def seconds(self) -> float | None:
-        """From the first bad answer to the last answer of any kind; None where no answer was bad."""
+        """From the first bad answer to the last answer of any kind; None if no answer was bad."""
         if self.first_bad_at is None or self.last_answer_at is None:
             return None
         return self.last_answer_at - self.first_bad_at

@@ -49,7 +49,7 @@ _JSON_SIZE_HEADER = "Inference-Header-Content-Length"
 class Outcome:
     """What came back for one request.
 
-    `revision` is who was asked, by the router's own word; None where no revision was reached. `version` and `value`
+    `revision` is who was asked, by the router's own word; None if no revision was reached. `version` and `value`
     (the first value of the output) are those of a good answer, which has no `error`.
     """
 
@@ -194,7 +194,7 @@ def grpc_request(model: str, requests: RequestSet, row: int) -> Any:
 
 
 def revision_in(metadata: Iterable[tuple[str, str | bytes]]) -> str | None:
-    """Return the revision that the router names in an answer's headers; None where it names none."""
+    """Return the revision that the router names in an answer's headers; None if it names none."""
     for name, value in metadata:
         if name == REVISION_HEADER:
             return value.decode() if isinstance(value, bytes) else value

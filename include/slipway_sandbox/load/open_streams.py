@@ -32,7 +32,7 @@ class StreamAnswer:
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """A stream that ended before its client wanted that; `revision` is None where it reached none."""
+    """A stream that ended before its client wanted that; `revision` is None if it reached none."""
 
     at: float
     revision: str | None
@@ -41,7 +41,7 @@ class StreamEnd:
 
 @dataclass
 class OpenStreams:
-    """So many streams, each on a connection of its own, each asked every `pause_s`; one that ends is opened again."""
+    """So many streams, each on its own connection, each asked every `pause_s`; one that ends is opened again."""
 
     requests: RequestSet
     port: int

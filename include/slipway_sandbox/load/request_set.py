@@ -17,7 +17,7 @@ class RequestSet:
     :param input_name: the model's input.
     :param rows: FP32, the tensor of each request; the first axis counts the requests.
     :param output_name: the output that is asked for.
-    :param expected: INT64, for each request the first value of a right answer; None where every answer is right.
+    :param expected: INT64, for each request the first value of a right answer; None if every answer is right.
     """
 
     input_name: str
@@ -29,7 +29,7 @@ class RequestSet:
         return len(self.rows)
 
     def is_right(self, row: int, value: float | None) -> bool | None:
-        """Tell whether `value` is the right answer to a request; None where nobody knows."""
+        """Return whether `value` is the right answer to a request; None if that is unknown."""
         return None if self.expected is None or value is None else bool(value == self.expected[row])
 
     def save(self, path: Path) -> None:

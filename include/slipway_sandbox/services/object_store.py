@@ -75,7 +75,7 @@ def create_places(settings: SandboxSettings) -> None:
 
 
 def is_ready(settings: SandboxSettings, timeout_s: float = 2.0) -> bool:
-    """Tell whether the server answers and its places exist: the bucket's notification is the last thing made."""
+    """Return whether the server answers and its places exist: the bucket's notification is the last thing made."""
     try:
         with urlopen(f"{settings.object_store_url}/moto-api/", timeout=timeout_s):
             pass
@@ -98,7 +98,7 @@ def is_ready(settings: SandboxSettings, timeout_s: float = 2.0) -> bool:
 def make_conditional_writes_atomic() -> None:
     """Let moto take one write at a time, and look at a copy's If-None-Match, which S3 does and moto does not.
 
-    It looks at If-None-Match and If-Match and then writes, each request in a thread of its own, so that two writers
+    It looks at If-None-Match and If-Match and then writes, each request in a separate thread, so that two writers
     can both get the answer that theirs was first, which S3 never gives.
     """
     from moto.s3.exceptions import PreconditionFailed
@@ -134,7 +134,7 @@ def make_conditional_writes_atomic() -> None:
 def answer_cheaply() -> None:
     """Spare moto's server what costs a third of a request's computing: it lists its folders to name the service,
     twice, and writes a line of log, which would be most of the log. For each answer that is an error it makes a table
-    of all errors of the service anew."""
+    of all errors of the service again."""
     from moto.core import errors
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 

@@ -63,7 +63,7 @@ NO_UNITS: dict[str, tuple[dict[str, bytes | None], str]] = {
     "empty member": ({"lookup/1/model.onnx": None}, "'lookup' has 0 versions with files"),
     "two versions": ({"lookup/2/model.onnx": b"x"}, "'lookup' has 2 versions with files"),
     "no configuration": ({"lookup/config.pbtxt": None}, "There is no lookup/config.pbtxt"),
-    "no ensemble": ({"prices/config.pbtxt": None}, "which model clients shall address"),
+    "no ensemble": ({"prices/config.pbtxt": None}, "which model clients should call"),
     "two ensembles": (
         {"prices/config.pbtxt": None, "a/config.pbtxt": ensemble_of("scale"), "b/config.pbtxt": ensemble_of("lookup")},
         "the ensembles a, b",

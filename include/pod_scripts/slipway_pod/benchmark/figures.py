@@ -53,14 +53,14 @@ class Quantiles:
 
     @classmethod
     def of(cls, latencies_ms: Sequence[float]) -> Quantiles:
-        """Return those of single latencies, by nearest rank; zeros where there is none."""
+        """Return those of single latencies, by nearest rank; zeros if there is none."""
         ordered = sorted(latencies_ms) or [0.0]
         average = sum(ordered) / len(ordered)
         return cls(round(average, 4), *(round(nearest_rank(ordered, percent), 4) for percent in _PERCENTS))
 
     @classmethod
     def from_report(cls, metric: Mapping[str, Any] | None) -> Quantiles | None:
-        """Return those that a tool reports in milliseconds as `avg`, `p10`, …; None where one is not a number."""
+        """Return those that a tool reports in milliseconds as `avg`, `p10`, …; None if one is not a number."""
         values = [(metric or {}).get(name, math.nan) for name in _NAMES]
         if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
             return None

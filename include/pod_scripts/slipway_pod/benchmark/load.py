@@ -361,7 +361,7 @@ def run_benchmark(
     packages: Iterable[str],
     generator: str,
 ) -> int:
-    """Run `work` in a folder of its own; it fills in the result as it goes. Returns the exit code.
+    """Run `work` in its own folder; it fills in the result as it goes. Returns the exit code.
 
     :param generator: the tool that makes the load, as the result names it.
     """

@@ -16,7 +16,7 @@ ENOUGH_S = 10.0
 def shortest_s(
     client: Any, model: str, version: str, inputs: Sequence[Tensor], arrays: Mapping[str, Any], limit_s: float
 ) -> float | None:
-    """Return the shortest of a few requests, one after the other; None where one is not answered.
+    """Return the shortest of a few requests, one after the other; None if one is not answered.
 
     Of two at least: the first one after a load is often a slow one.
 

@@ -55,7 +55,7 @@ def measured_effect(
 
 
 def effect_in_words(effect: Mapping[str, Any] | None) -> str:
-    """Return the effect as a sentence without its end; empty where nothing changes, or nothing was measured."""
+    """Return the effect as a sentence without its end; empty if nothing changes, or nothing was measured."""
     changed = [
         f"`{entry['output']}` by up to {entry['max_abs_diff']}"
         for entry in (effect or {}).get("outputs", ())

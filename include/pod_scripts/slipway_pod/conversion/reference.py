@@ -82,7 +82,7 @@ def keep_onnx_reference(
     del model
     require_carried(name, signature, not_carried)
     golden = read_golden_of(run, signature)
-    # One session for all its answers: in a new one a random operator begins anew, and repeats itself.
+    # One session for all its answers: in a new one a random operator begins again, and repeats itself.
     session = open_session(path, name, optimise=optimised)
     answers = keep_reference(run, golden, lambda rows: answer_all(session, signature, rows, SOURCE))
 
@@ -164,7 +164,7 @@ def examine(run: ConversionRun, *, by_library: bool = False) -> dict[str, Any]:
 
 
 def all_pass(parity: Iterable[Mapping[str, Any]]) -> bool:
-    """Tell whether every output of a parity table passes."""
+    """Return whether every output of a parity table passes."""
     return all(entry["pass"] for entry in parity)
 
 

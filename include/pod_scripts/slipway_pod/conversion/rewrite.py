@@ -71,7 +71,7 @@ def rewrite(run: ConversionRun, path: Path, *, plainly: bool = False) -> dict[st
         lower = partial(apply, to_fp16 if half else to_int8, run, path, target, name)
         passes.append({"name": name, "outcome": "applied", **run.tool(name, lower)})
         path = target
-    # The source stays where it is, to be made anew.
+    # The source stays where it is, to be made again.
     shutil.copyfile(path, run.folder / MODEL_FILE)
     return {"passes": passes}
 

@@ -43,5 +43,5 @@ class ConversionRun:
         return {"file": path.name, **measured}
 
     def tool(self, name: str, act: Callable[[], Any], share_of_time: float = 1.0) -> Any:
-        """Return what `act` returns, run in a process of its own within the limits."""
+        """Return what `act` returns, run in a separate process within the limits."""
         return self.limits.run(name, act, share_of_time)

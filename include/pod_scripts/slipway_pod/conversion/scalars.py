@@ -12,12 +12,12 @@ _SUFFIX = "__single_number"
 
 
 def has_scalars(model: Any) -> bool:
-    """Tell whether an input or output has no dimension at all."""
+    """Return whether an input or output has no dimension at all."""
     return any(is_scalar(value) for value in (*model.graph.input, *model.graph.output))
 
 
 def is_scalar(value: Any) -> bool:
-    """Tell whether a tensor is known to have no dimension; one of unknown rank is not."""
+    """Return whether a tensor is known to have no dimension; one of unknown rank is not."""
     kind = value.type.tensor_type
     return bool(kind.HasField("shape")) and not kind.shape.dim
 

@@ -111,7 +111,7 @@ def classes_of(tensor: Tensor) -> list[Any] | None:
     """Return the class of each row: of scores (rows, classes) the place of the highest, of whole numbers (rows)
     themselves.
 
-    None where it is no classification; -1 for a row with a score that is no finite number.
+    None if it is no classification; -1 for a row with a score that is no finite number.
     """
     import numpy as np
 

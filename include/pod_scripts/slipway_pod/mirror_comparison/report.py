@@ -117,7 +117,7 @@ class ComparisonReport:
 
 
 def quantiles(latencies_ms: Sequence[float]) -> dict[str, float] | None:
-    """Return the average and nearest-rank percentiles in milliseconds; None where nothing was measured."""
+    """Return the average and nearest-rank percentiles in milliseconds; None if nothing was measured."""
     if not latencies_ms:
         return None
     ordered = sorted(latencies_ms)

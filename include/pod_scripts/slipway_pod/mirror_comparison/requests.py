@@ -15,7 +15,7 @@ from slipway_pod.storage.upload import MEBIBYTE
 
 MAX_REQUEST_BYTES = 64 * MEBIBYTE
 MAX_QUEUE_BYTES = 256 * MEBIBYTE
-# Our own requests carry it: a router that mirrors them too would send them back for ever.
+# Our own requests carry it: a router that mirrors them too would send them back forever.
 MARK = "x-slipway-mirror"
 
 
@@ -38,7 +38,7 @@ class Request:
         return hashlib.sha256(self.body).hexdigest()[:16]
 
     def header(self, name: str) -> str:
-        """Return one header; "" where there is none."""
+        """Return one header; "" if there is none."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 

@@ -57,7 +57,7 @@ class GoldenRows(dict[str, Any]):
 
     @property
     def one_by_one(self) -> bool:
-        """Tell whether each row is a request of its own, without an axis for rows."""
+        """Return whether each row is a request of its own, without an axis for rows."""
         return any(self.axes.get(name) == "request" for name in self)
 
     def take(self, rows: Sequence[int]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The keys for S3 of a pod's program, kept from what it runs.
 
-A scorer, a model on a server of its own and a builder run what others wrote, under the same user. They are given an
+A scorer, a model on its own server and a builder run what others wrote, under the same user. They are given an
 environment without the keys. And since the kernel shows the environment of a process to every process of its user, the
 program that has them makes itself unreadable. What is left are the rights that the pod itself has, by its service
 account or its node.
@@ -21,7 +21,7 @@ PR_SET_DUMPABLE = 4
 def hide_from_others() -> None:
     """Make this process unreadable to others of its user: its environment and memory in /proc, and by ptrace.
 
-    A process that it starts anew is readable again; one that is only forked is not.
+    A process that it starts again is readable again; one that is only forked is not.
 
     :raises PodError: the kernel does not do it.
     """

@@ -1,4 +1,4 @@
-"""Limits of time and memory for tools: each runs in a process of its own, which is ended when it exceeds them."""
+"""Limits of time and memory for tools: each runs in a separate process, which is ended when it exceeds them."""
 
 from __future__ import annotations
 

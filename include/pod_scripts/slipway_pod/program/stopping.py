@@ -15,7 +15,7 @@ from slipway_pod.program.result import stop
 
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run the work in an event loop of its own, in the main thread, until it ends or SIGTERM cancels it.
+    """Run the work in its own event loop, in the main thread, until it ends or SIGTERM cancels it.
 
     :raises SystemExit: with 128 + SIGTERM, after a SIGTERM; also where the work ended well meanwhile.
     """

@@ -37,7 +37,7 @@ class Progress:
 
 
 def supervised(work: Callable[[Progress], T], timeout_s: float, stall_s: float) -> T:
-    """Return what the work returns, in a thread of its own; raises what it raises, or a PodError when it is not over in
+    """Return what the work returns, in a separate thread; raises what it raises, or a PodError when it is not over in
     time.
 
     The thread may go on then: whoever calls ends the process soon, and not by waiting for it.

@@ -1,1 +1,1 @@
-"""A scorer of the user's own: run in a process of its own, its scores checked before anybody reads them."""
+"""A scorer of the user's own: run in a separate process, its scores checked before anybody reads them."""

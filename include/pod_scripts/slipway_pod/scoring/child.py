@@ -1,4 +1,4 @@
-"""Runs one scorer, in a process of its own: `child.py GIVEN SCORER ROWS CONFIDENCE RESAMPLE_S FOLDER`.
+"""Runs one scorer, in a separate process: `child.py GIVEN SCORER ROWS CONFIDENCE RESAMPLE_S FOLDER`.
 
 Writes `scores.npz` and `figures.json` to FOLDER. What the scorer does wrong is the last line of what it prints.
 Exit codes: 0 done; 3 the scorer is wrong; anything else: it ended the process.

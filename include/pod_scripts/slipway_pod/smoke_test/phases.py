@@ -62,7 +62,7 @@ class Plan:
         return OwnServer(self.repository, self.log, start_timeout_s=min(120.0, max(1.0, self.left_s())))
 
     def alike(self, first: Answered, other: Answered) -> str:
-        """Return in what two answers differ beyond the tolerances; empty where they do not."""
+        """Return in what two answers differ beyond the tolerances; empty if they do not."""
         return difference(first, other, self.abs_tolerance, self.rel_tolerance)
 
 
@@ -122,7 +122,7 @@ def model_of(plan: Plan, server: OwnServer) -> tuple[Model, dict[str, dict[str, 
 
 
 def streams(configs: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell whether the model answers in streams, which are not asked here."""
+    """Return whether the model answers in streams, which are not asked here."""
     return any((one.get("model_transaction_policy") or {}).get("decoupled") for one in configs.values())
 
 

@@ -75,7 +75,7 @@ def _backends(repository: Path) -> set[str]:
 
 
 def _load(repository: Path, log: Path, limit_s: float) -> tuple[str, list[str]]:
-    """Return what went wrong, empty where nothing did, and the lines of the log that tell most."""
+    """Return what went wrong, empty if nothing did, and the lines of the log that tell most."""
     with OwnServer(repository, log, start_timeout_s=limit_s) as server:
         since = server.log_size()
         try:

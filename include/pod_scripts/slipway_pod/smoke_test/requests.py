@@ -190,7 +190,7 @@ def _ms(began: float) -> float:
 
 
 def difference(first: Answered, other: Answered, abs_tolerance: float, rel_tolerance: float) -> str:
-    """Return in words in what two answers differ beyond the tolerances; empty where they do not."""
+    """Return in words in what two answers differ beyond the tolerances; empty if they do not."""
     import numpy as np
 
     if other.outcome != "answered":

@@ -139,7 +139,7 @@ class OwnServer:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = CALL_S,
     ) -> Reply:
-        """Ask its HTTP endpoint on a connection of its own.
+        """Ask its HTTP endpoint on its own connection.
 
         :raises OSError: no answer; TimeoutError after the limit.
         """
@@ -154,7 +154,7 @@ class OwnServer:
             connection.close()
 
     def is_live(self) -> bool:
-        """Tell whether the server answers."""
+        """Return whether the server answers."""
         with contextlib.suppress(OSError):
             return self.exit_code() is None and self.call("GET", "/v2/health/live").status == 200
         return False
@@ -169,7 +169,7 @@ class OwnServer:
         return found if isinstance(found, dict) else {}
 
     def gpu_bytes(self) -> int | None:
-        """Return the memory in use on all GPUs; None where the server sees none."""
+        """Return the memory in use on all GPUs; None if the server sees none."""
         with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
             connection = http.client.HTTPConnection(HOST, self.metrics_port, timeout=CALL_S)
             try:

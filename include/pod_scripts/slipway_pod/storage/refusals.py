@@ -15,7 +15,7 @@ _ARCHIVED, _SKEWED = "InvalidObjectState", "RequestTimeTooSkewed"
 def refusal(answer: Mapping[str, Any], code: str) -> str:
     """Return the code, the HTTP status and S3's own sentence.
 
-    :param answer: of botocore's `ClientError`; empty where S3 gave none.
+    :param answer: of botocore's `ClientError`; empty if S3 gave none.
     :param code: its error code, or what took its place.
     """
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -25,7 +25,7 @@ def refusal(answer: Mapping[str, Any], code: str) -> str:
 
 
 def remedy_of(answer: Mapping[str, Any], code: str) -> str | None:
-    """Return what to do where S3's answer tells it; None where it tells nothing in particular."""
+    """Return what to do where S3's answer tells it; None if it says nothing in particular."""
     if code == _ARCHIVED:
         return "restore the object from its archive tier (Glacier), or copy it to STANDARD"
     if code == _SKEWED:

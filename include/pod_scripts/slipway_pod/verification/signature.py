@@ -67,7 +67,7 @@ def require_signed(version: Version, manifest: Manifest, bundle: bytes, keys: li
 
 
 def is_signature(made: bytes, signed: bytes, keys: list[Any]) -> bool:
-    """Tell whether one of the keys has made a signature of these bytes."""
+    """Return whether one of the keys has made a signature of these bytes."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA

@@ -48,7 +48,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`files` are relative to the repository; `signature` is None where the version was published without."""
+    """`files` are relative to the repository; `signature` is None if the version was published without."""
 
     files: dict[str, FileEntry]
     signature: FileEntry | None

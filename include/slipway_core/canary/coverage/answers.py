@@ -72,7 +72,7 @@ class Answers:
     def from_dict(cls, value: Mapping[str, Any]) -> Answers:
         """Rebuild the counts from `to_dict`'s form.
 
-        :raises ValueError: one is no number from 0, or is missing.
+        :raises ValueError: one isn't a number from 0, or is missing.
         :raises TypeError: there is one of another name.
         """
         if missing := cls.__dataclass_fields__.keys() - value.keys():
@@ -147,7 +147,7 @@ class Answers:
         )
 
     def failure(self, weight: int | None, latency_margin_percent: float) -> str | None:
-        """Return in words why the candidate fails; None where it may answer.
+        """Return in words why the candidate fails; None if it may answer.
 
         :param weight: of the step, in percent; None: no step was begun.
         :param latency_margin_percent: how much slower the candidate may be.
@@ -173,7 +173,7 @@ class Answers:
         return None
 
     def doubt(self, latency_margin_percent: float) -> str | None:
-        """Return in words that too many requests are active for a pass; None where nothing shows it.
+        """Return in words that too many requests are active for a pass; None if nothing shows it.
 
         :param latency_margin_percent: how much slower the candidate may be, and so have more requests active.
         """

@@ -31,7 +31,7 @@ def allowed_share(policy: AnalysisPolicy, weight: int | None) -> float:
 
 
 def allowance_words(policy: AnalysisPolicy, weight: int | None) -> str:
-    """Return what a pass at this weight does not say of latency; "" where no more slow answers are allowed."""
+    """Return what a pass at this weight does not say of latency; "" if no more slow answers are allowed."""
     share = allowed_share(policy, weight)
     if not share:
         return ""

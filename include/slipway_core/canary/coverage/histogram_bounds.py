@@ -1,7 +1,7 @@
 """Latencies of two revisions whose histograms have other bounds: what is certain of them, and whether it is enough.
 
 The candidate's histogram is brought to stable's bounds. Where a bucket of it lies across one of them, its answers are
-taken for as fast as they can have been when something is to be held against the candidate, and for as slow as they can
+taken for as fast as they can have been when something is to count against the candidate, and for as slow as they can
 have been when something is to be shown for it. So both null hypotheses keep what they promise; what is lost is power,
 and where the bounds tell too little of each other, the latencies were not compared.
 """

@@ -85,7 +85,7 @@ class LatencyGrace:
             self._look(window, past)
 
     def doubt(self) -> str | None:
-        """Return in words that too little was judged by latency in this step; None where none is lacking."""
+        """Return in words that too little was judged by latency in this step; None if none is lacking."""
         needed = math.ceil(_JUDGED_SHARE * self._policy.minimum_candidate_requests)
         if not self._is_timed or self._comparable == 0:
             return None
@@ -137,7 +137,7 @@ class LatencyGrace:
     # --- state ---
 
     def to_dict(self) -> dict[str, Any] | None:
-        """Return the state beside `windows`, JSON-ready; None where no raise was begun."""
+        """Return the state beside `windows`, JSON-ready; None if no raise was begun."""
         if not self._is_timed:
             return None
         return {
@@ -152,9 +152,9 @@ class LatencyGrace:
         }
 
     def restore(self, windows: int, value: Mapping[str, Any] | None) -> None:
-        """Take over a state; None where raises have no grace.
+        """Take over a state; None if raises have no grace.
 
-        :raises ValueError: a number is none.
+        :raises ValueError: a number is invalid.
         :raises KeyError: a part is missing.
         :raises TypeError: a part has another form.
         """

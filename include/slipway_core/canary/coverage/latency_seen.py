@@ -44,7 +44,7 @@ class LatencySeen:
     def from_dict(cls, value: Mapping[str, Any]) -> LatencySeen:
         """Rebuild it from `to_dict`'s form.
 
-        :raises ValueError: a count is no number from 0, or is missing.
+        :raises ValueError: a count isn't a number from 0, or is missing.
         :raises TypeError: there is one of another name.
         """
         if missing := cls.__dataclass_fields__.keys() - value.keys():
@@ -82,7 +82,7 @@ class LatencySeen:
         )
 
     def doubt(self, policy: AnalysisPolicy) -> str | None:
-        """Return in words what of latency was not seen where it could be; None where all was, or nothing can be."""
+        """Return in words what of latency was not seen where it could be; None if all was, or nothing can be."""
         if not self.timed and not self.stable_timed:
             return None
         of_both = (

@@ -83,12 +83,12 @@ class Coverage:
         self._states = {part.key: part.plus(self._states[part.key], window, self._policy) for part in _PARTS}
 
     def failure(self, weight: int | None) -> str | None:
-        """Return in words why the candidate fails without evidence: it answers nobody; None where it may answer."""
+        """Return in words why the candidate fails without evidence: it answers nobody; None if it may answer."""
         answers: Answers = self._states["answers"]
         return answers.failure(weight, self._policy.latency_margin_percent)
 
     def doubt(self, weight: int | None, *, first: bool) -> str | None:
-        """Return in words why nothing may pass; None where no part says so.
+        """Return in words why nothing may pass; None if no part says so.
 
         :param weight: of the step, in percent; None: no step was begun.
         :param first: whether those are asked that come before the count of requests, or the others.
@@ -107,7 +107,7 @@ class Coverage:
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`, among other keys.
 
-        :raises ValueError: a count is none.
+        :raises ValueError: a count is invalid.
         :raises KeyError: a part of it is missing.
         :raises TypeError: a part of it has another form.
         """

@@ -37,7 +37,7 @@ class LatencyCeiling:
     share: float
 
     def hypothesis(self, buckets: Mapping[float, int]) -> NullHypothesis | None:
-        """Return what a window's histogram of the candidate is asked; None where it has not this bound."""
+        """Return what a window's histogram of the candidate is asked; None if it has not this bound."""
         if self.bound_ms not in buckets:
             return None
         return NullHypothesis(above(buckets, self.bound_ms), None, self.share)
@@ -57,7 +57,7 @@ def error_ceiling(earlier: Tally) -> float:
 
 
 def latency_ceiling(earlier: Mapping[float, int], level: float) -> LatencyCeiling | None:
-    """Return the ceiling that a histogram of earlier windows gives at a level; None where it cannot tell.
+    """Return the ceiling that a histogram of earlier windows gives at a level; None if it cannot tell.
 
     Were all answers `SLOWER` times as slow, as many would be above the bound as were above its `SLOWER`th part.
     """

@@ -1,4 +1,4 @@
-"""What the candidate does where stable is thin, held against ceilings that earlier windows give.
+"""What the candidate does where stable is thin, compared with ceilings that earlier windows give.
 
 At 99 % a window holds a handful of stable's requests, or none: a comparison in the same window then proves next to
 nothing. So a window with more than `THIN` candidate requests to one of stable's is tested a second time, against what
@@ -225,7 +225,7 @@ class EarlierWindows:
     def from_dict(cls, policy: AnalysisPolicy, value: Mapping[str, Any]) -> EarlierWindows:
         """Rebuild it from `to_dict`'s form.
 
-        :raises ValueError: a number is none, or the state is of other tests.
+        :raises ValueError: a number is invalid, or the state is of other tests.
         :raises KeyError: a part is missing.
         :raises TypeError: a part has another form.
         """

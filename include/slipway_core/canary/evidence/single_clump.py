@@ -3,7 +3,7 @@
 Where stable never fails, good answers hardly lower the evidence that a clump has left: "how often, compared with
 stable" can't be determined from requests that neither fails. But they do show whether the candidate keeps failing. So
 beside the evidence there is a second reading of it, in which the clump was not seen: the wealth before it, multiplied
-by a test that begins anew after it. It stands for the suspicion, never for the evidence, once enough has followed:
+by a test that begins again after it. It stands for the suspicion, never for the evidence, once enough has followed:
 
 - so many requests that the clump is a hundredth of them (`CLEAN_PER_ERROR` for each of its failures, at most
   `CLEAN_AT_MOST`), and
@@ -116,7 +116,7 @@ class SingleClump:
     def from_dict(cls, policy: AnalysisPolicy, value: Mapping[str, Any]) -> SingleClump:
         """Rebuild it from `to_dict`'s form.
 
-        :raises ValueError: a number is none, or the state is of other tests.
+        :raises ValueError: a number is invalid, or the state is of other tests.
         :raises KeyError: a part is missing.
         :raises TypeError: a part has another form.
         """

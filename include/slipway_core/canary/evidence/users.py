@@ -1,6 +1,6 @@
 """The evidence of users' windows: the same windows, earlier ones where stable is thin, and one clump that is over.
 
-What else is to be held against a candidate by users' windows has its place here: it takes in each window, and its part
+Further evidence against a candidate from users' windows belongs here: it takes in each window, and its part
 of the wealth is added.
 """
 
@@ -60,7 +60,7 @@ class UsersEvidence:
         return self.earlier.added_to(self.clump.without(same) if without_clump else same)
 
     def doubt(self, canary: Totals, step: Totals) -> str | None:
-        """Return in words what was not judged yet, or exceeds what earlier windows allow; None where nothing does."""
+        """Return in words what was not judged yet, or exceeds what earlier windows allow; None if nothing does."""
         return self.earlier.doubt(self._seen_earlier(canary, step)) or self.tests.latency_doubt()
 
     def compared(self, canary: Totals, step: Totals) -> int:
@@ -90,7 +90,7 @@ class UsersEvidence:
     def restore(self, value: Mapping[str, Any]) -> None:
         """Take over a state of `to_dict`, among other keys.
 
-        :raises ValueError: a number is none, or the state is of other tests.
+        :raises ValueError: a number is invalid, or the state is of other tests.
         :raises KeyError: a part of it is missing.
         :raises TypeError: a part of it has another form.
         """

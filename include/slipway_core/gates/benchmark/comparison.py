@@ -29,10 +29,10 @@ _LATENCIES: tuple[tuple[_Prefix, str], ...] = (
 
 @dataclass(frozen=True)
 class FigureComparison:
-    """One figure against its limit; None where it was not measured or there is nothing to compare with.
+    """One figure against its limit; None if it was not measured or there is nothing to compare with.
 
     `stable_misses` says that the stable version does not meet this limit either, in the same run. Against stable
-    `change_percent` is that of the paired rounds, and lies surely between `change_low_percent` and
+    `change_percent` is that of the paired rounds, and lies clearly between `change_low_percent` and
     `change_high_percent`; `decision` is `inconclusive` where these do not decide.
     """
 
@@ -71,7 +71,7 @@ class FigureComparison:
 
     @property
     def interval_words(self) -> str:
-        """The interval of the change in words; empty where there is none."""
+        """The interval of the change in words; empty if there is none."""
         if self.change_low_percent is None or self.change_high_percent is None:
             return ""
         return f", {self.change_low_percent:+.1f} to {self.change_high_percent:+.1f} %"
@@ -282,7 +282,7 @@ def _median(measurements: Sequence[Measurement], take: _Take) -> float | None:
 
 
 def _values(pairs: Pairs, take: _Take) -> tuple[list[float], list[float]] | None:
-    """Return the figure of each round, of both sides; None where no round has it of both."""
+    """Return the figure of each round, of both sides; None if no round has it of both."""
     found = [(take(mine), take(theirs)) for mine, theirs in pairs]
     known = [(mine, theirs) for mine, theirs in found if mine is not None and theirs is not None]
     return ([mine for mine, _ in known], [theirs for _, theirs in known]) if known else None

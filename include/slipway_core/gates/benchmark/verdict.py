@@ -1,13 +1,13 @@
 """The benchmark's verdict: candidate and stable, measured in turns on the same server.
 
-Two kinds of limits. Those of `benchmark.slo` are absolute, and the medians over the rounds are held against them.
+Two kinds of limits. Those of `benchmark.slo` are absolute, and the medians over the rounds are compared with them.
 `max_regression_percent` and `regression_floor_ms` are relative to the stable version in the same run: an interval over
 the paired rounds decides. A verdict is one of three:
 
 - `pass`: every limit is met;
-- `fail`: a relative limit is surely missed, or an absolute one that the stable version meets, or has no figure for;
+- `fail`: a relative limit is clearly missed, or an absolute one that the stable version meets, or has no figure for;
 - `inconclusive`: absolute limits alone are missed, the stable version misses each of them in the same run as well, and
-  the candidate is not surely worse; or the pairs do not decide about a relative one. `more_rounds` says how many pairs
+  the candidate is not clearly worse; or the pairs do not decide about a relative one. `more_rounds` says how many pairs
   are to be measured then; 0 where the release file's limit is reached.
 
 Errors have no relative limit of their own. Where both have some, the candidate is worse when it has more of them than

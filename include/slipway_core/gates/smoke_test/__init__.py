@@ -1,1 +1,1 @@
-"""The smoke test: what a version did on a tritonserver of its own, held against the release file's limits."""
+"""The smoke test: what a version did on its own tritonserver, compared with the release file's limits."""

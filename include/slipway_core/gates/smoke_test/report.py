@@ -23,7 +23,7 @@ class _Part(BaseModel):
 
 
 class Load(_Part):
-    """One load on a new server; `first_request_ms` is None where no request was sent or none was answered."""
+    """One load on a new server; `first_request_ms` is None if no request was sent or none was answered."""
 
     status: Literal["loaded", "refused", "crashed", "timed out"]
     seconds: _Seconds
@@ -79,7 +79,7 @@ class Instances(_Part):
 
     @property
     def is_alone(self) -> bool:
-        """Tell whether no model has a second instance."""
+        """Return whether no model has a second instance."""
         return all(number < 2 for number in self.expected.values())
 
     @property
@@ -131,7 +131,7 @@ class Probe(_Part):
 
     @property
     def harmed(self) -> str:
-        """Return what was wrong after it, in words; empty where nothing was."""
+        """Return what was wrong after it, in words; empty if nothing was."""
         if self.died:
             return self.died
         if self.outcome == "silent":
@@ -163,7 +163,7 @@ class Server(_Part):
 
 
 class SmokeTestReport(_Part):
-    """What happened; a part is None where it did not come to it."""
+    """What happened; a part is None if it did not come to it."""
 
     loads: Annotated[tuple[Load, ...], Field(max_length=1000)]
     server: Server | None = None

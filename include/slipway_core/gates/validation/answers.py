@@ -18,9 +18,9 @@ _ANSWERS, _OUTPUT = "answers", "output."
 
 
 def pack_answers(answers: Array, rows: int, others: Mapping[str, Array] | None = None) -> bytes | None:
-    """Return the answers to the first rows of the golden set as a file; None where they are larger than is kept.
+    """Return the answers to the first rows of the golden set as a file; None if they are larger than is kept.
 
-    :param answers: a row for each golden row; texts are bytes objects, or None where the model answered nothing.
+    :param answers: a row for each golden row; texts are bytes objects, or None if the model answered nothing.
     :param others: the same in the outputs that are not scored; those that are too large besides are left out.
     """
     kept = _as_kept(answers[:rows])

@@ -43,7 +43,7 @@ def recall_by_class(
 ) -> list[ClassRecall]:
     """Return each class's recall, the worst first.
 
-    A class is lost where the candidate surely stays below `least` and stable surely reaches it, both by
+    A class is lost where the candidate clearly stays below `least` and stable clearly reaches it, both by
     Wilson's interval. What stable cannot do either is no loss.
     """
     found = []
@@ -61,7 +61,7 @@ def recall_by_class(
 
 
 def lost_in_words(classes: Sequence[ClassRecall], least: float) -> str:
-    """Say which classes are lost; empty where none is."""
+    """Say which classes are lost; empty if none is."""
     lost = [one for one in classes if one.is_lost]
     classes_lost = ", ".join(f"{one.label} ({one.correct} of {one.rows} rows)" for one in lost[:10])
     return (

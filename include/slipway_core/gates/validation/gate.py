@@ -1,7 +1,7 @@
 """The validation gate: the scores of a golden set's answers, the report, and the refusal.
 
 The expectations are only named here, as great-expectations suites spell them; the operator runs them. What each of them
-says is held against the interval of its figure: a limit inside it is not decided by so few rows.
+says is compared with the interval of its figure: a limit inside it is not decided by so few rows.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def validation_report(
     :param rows_taken: how each input's rows were taken, in words.
     :param suites: what the release file expects besides, of the golden set and of the answers.
     :param slices: accuracy and agreement by slice.
-    :param slices_left_out: which of their limits were held against nothing, in words.
+    :param slices_left_out: which of their limits had no figure to check, in words.
     :param other_outputs: what was found of the outputs that are not scored.
     :param data_docs: where the pages of great-expectations begin, below the release's evidence; "": there are none.
     """

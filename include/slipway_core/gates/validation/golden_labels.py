@@ -57,7 +57,7 @@ class LabelRules:
         return [] if labels.shape[0] else [f"`{name}` has no rows"]
 
     def misfit(self, labels: Array) -> str:
-        """Return what else does not fit labels of a right type and number of dimensions; empty where all does."""
+        """Return what else does not fit labels of a right type and number of dimensions; empty if all does."""
         return ""
 
     def in_type(self, labels: Array) -> Array:

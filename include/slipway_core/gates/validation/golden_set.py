@@ -28,7 +28,7 @@ class GoldenSet:
     """Inputs with known answers.
 
     `inputs` by name, in the model's datatype, optional ones only where the set has them; which axis of each counts the
-    rows `axes` says, 0 for one that it does not name. `labels` have the rows first; they are empty where there are
+    rows `axes` says, 0 for one that it does not name. `labels` have the rows first; they are empty if there are
     none, and then `unlabelled_rows` says how many rows there are. `groups` tells rows that belong to one question.
     `shapes` are those of the model's tensors, `slices` say by name to which part of the data a row belongs.
     """
@@ -48,7 +48,7 @@ class GoldenSet:
 
     @property
     def has_labels(self) -> bool:
-        """Tell whether the right answers are known."""
+        """Return whether the right answers are known."""
         return self.unlabelled_rows is None
 
     @property

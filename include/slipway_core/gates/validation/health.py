@@ -62,7 +62,7 @@ class HealthCheck:
 class Probe:
     """Some golden rows asked again, by output an answer for each row: alone, the first few once more, all in batches.
 
-    :ivar together: None where no request has several rows.
+    :ivar together: None if no request has several rows.
     """
 
     alone: Mapping[str, Sequence[Array]]
@@ -125,7 +125,7 @@ def health_of(
     """Return every check that is asked and that the answers are of a kind for.
 
     :param answers: a row for each golden row.
-    :param probe: None where nothing was asked again.
+    :param probe: None if nothing was asked again.
     """
     asked, tells_classes = validation.health, validation.tells_classes
     found: list[HealthCheck | None] = [
@@ -268,7 +268,7 @@ def _alike(
 def _rows_alike(
     rows: Sequence[Array], others: Sequence[Array], abs_tolerance: float, rel_tolerance: float, check: str
 ) -> bool:
-    """Tell whether rows were answered alike: the first ones again, all of them together; no answer is like none."""
+    """Return whether rows were answered alike: the first ones again, all of them together; no answer is like none."""
     compared = len(rows) if check == "batch_invariant" else min(len(rows), len(others))
     if not compared or len(others) != compared:
         return False
@@ -297,7 +297,7 @@ def _same_length(one: Array, other: Array) -> tuple[Array, Array]:
 
 
 def _is_padding(values: Array) -> bool:
-    """Tell whether all of it is one value; of nothing there is nothing to cut."""
+    """Return whether all of it is one value; of nothing there is nothing to cut."""
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
         return bool(np.isnan(flat).all() or (flat == flat[:1]).all())

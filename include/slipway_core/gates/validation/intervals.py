@@ -37,7 +37,7 @@ def mean_interval(values: Sequence[float | None], confidence: float) -> Interval
 
 
 def are_too_few(values: Sequence[float | None]) -> bool:
-    """Tell whether the figure of so few numbers decides nothing; shares have Wilson's interval, however few."""
+    """Return whether the figure of so few numbers decides nothing; shares have Wilson's interval, however few."""
     numbers = [value for value in values if value is not None]
     return len(numbers) < LEAST_VALUES and any(value not in (0, 1) for value in numbers)
 

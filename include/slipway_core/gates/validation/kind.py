@@ -73,7 +73,7 @@ class ValidationKind(Validation, ABC):
         """Score the answers to all golden rows, against the labels and against the stable version's.
 
         :param answers: rows first.
-        :param stable_answers: None where there is no stable version to compare with.
+        :param stable_answers: None if there is no stable version to compare with.
         :raises ValidationRefusedError: rows are missing.
         :raises SpecError: the output is not of this kind.
         :raises GoldenSetError: the labels cannot show what is asked for.

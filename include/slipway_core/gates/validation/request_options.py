@@ -13,7 +13,7 @@ from slipway_core.gates.validation.scores import Array
 
 
 def is_decoupled(configs: Iterable[Mapping[str, Any]]) -> bool:
-    """Tell whether a model may send several responses; `configs` are its own and its members'.
+    """Return whether a model may send several responses; `configs` are its own and its members'.
 
     An ensemble is decoupled when one of its members is.
     """

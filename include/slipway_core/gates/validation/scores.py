@@ -25,7 +25,7 @@ class ValidationScores(ABC):
     """What the golden set showed.
 
     `agreement` is a share, 0 to 1, or None when there is no stable version to agree with. `columns` has one entry
-    per golden row in each column, None where there is no number. `worst` are JSON-ready mappings.
+    per golden row in each column, None if there isn't a number. `worst` are JSON-ready mappings.
     """
 
     rows: int
@@ -60,7 +60,7 @@ class ValidationScores(ABC):
         return {}
 
     def losses(self) -> str:
-        """Say what the figures hide that refuses the version all the same; empty where there is nothing."""
+        """Say what the figures hide that refuses the version all the same; empty if there is nothing."""
         return ""
 
 
@@ -120,7 +120,7 @@ def mean_between(
 
 
 def mean(values: Array) -> float | None:
-    """Return the mean of the finite values, None where there is none."""
+    """Return the mean of the finite values, None if there is none."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if finite.size else None
 

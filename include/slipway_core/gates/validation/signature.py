@@ -26,7 +26,7 @@ class ServedTensors:
 
     :param optional: the inputs that may be left out.
     :param streams: it answers over a gRPC stream alone (a decoupled model).
-    :param max_batch_size: as its configuration has it, 0 for none; None where it is not known, and not compared.
+    :param max_batch_size: as its configuration has it, 0 for none; None if it is not known, and not compared.
     """
 
     signature: ModelSignature
@@ -139,7 +139,7 @@ def _most_rows(served: ServedTensors) -> float:
 
 
 def _takes(old: TensorSpec, new: TensorSpec) -> bool:
-    """Tell whether all that fits the old tensor fits the new one."""
+    """Return whether all that fits the old tensor fits the new one."""
     return (
         old.datatype == new.datatype
         and len(old.shape) == len(new.shape)

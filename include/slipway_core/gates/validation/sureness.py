@@ -68,7 +68,7 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
 
 
 def _is_share(values: Sequence[float], interval: Interval | None) -> bool:
-    """Tell whether a figure lies between 0 and 1 by its nature; one of a scorer's may only be asked to."""
+    """Return whether a figure lies between 0 and 1 by its nature; one of a scorer's may only be asked to."""
     known = (*values, *(() if interval is None else (interval.low, interval.high)))
     return all(_LEAST_POSSIBLE <= value <= 1.0 + _ROUNDING for value in known)
 

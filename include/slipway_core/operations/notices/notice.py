@@ -44,7 +44,7 @@ class Notice(OperationsDocument):
     """One message to people.
 
     `reason`, and the facts' values, may come from a model or from a person: they are made harmless where the message
-    is written. `release_id` is the Airflow run, "" where none is meant, and `dag_id` its DAG. `evidence` is the
+    is written. `release_id` is the Airflow run, "" if none is meant, and `dag_id` its DAG. `evidence` is the
     S3 address of a page or a folder. `about` tells two notices of the same event and run apart, such as the weights
     at which a release was held.
     """

@@ -194,7 +194,7 @@ def inconclusive_notice(
 
 
 def lease_lost_notice(model: str, version: int, lease: Lease, *, at: datetime, dag_id: str) -> Notice | None:
-    """Return the notice of a canary that its guard has ended; None where the guard has not.
+    """Return the notice of a canary that its guard has ended; None if the guard has not.
 
     :param version: the candidate, where the lease does not tell it.
     """
@@ -222,7 +222,7 @@ def _who(state: ReleaseState) -> list[Fact]:
 
 
 def last_verdict(events: Iterable[Event], release_id: str) -> Verdict | None:
-    """Return the judge's last verdict of a release; None where there is none that can be read."""
+    """Return the judge's last verdict of a release; None if there is none that can be read."""
     judged = [
         event.data
         for event in events

@@ -1,7 +1,7 @@
 """Findings: what was seen amiss with a model, open from the first time until a run finds it gone or a person closes it.
 
 One object a finding, by version and check. What is seen again opens nothing again. A finding that a person has closed
-stays closed while exactly that is seen; something else, or the same after it was gone, opens it anew.
+stays closed while exactly that is seen; something else, or the same after it was gone, opens it again.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def closed_by(before: Finding, *, who: str | None, reason: str, run: str, now: d
     """Return the finding as a person closes it.
 
     :param who: the person.
-    :raises UserError: nobody knows who asks, or it is not open.
+    :raises UserError: the person is unknown, or it is not open.
     """
     if who is None:
         raise UserError(

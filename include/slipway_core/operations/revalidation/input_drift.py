@@ -2,7 +2,7 @@
 
 The measure is the two-sample Kolmogorov-Smirnov statistic: the largest distance between the two shares of values below
 any one value, 0 to 1. Its p-value must be small as well, so that few rows alone are no drift; with many rows any
-difference has a small one, so the statistic has a limit of its own. Of texts the lengths are compared.
+difference has a small one, so the statistic has its own limit. Of texts the lengths are compared.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _of_input(name: str, golden: Sequence[Array], recorded: Sequence[Array], lim
 
 
 def _columns(values: Array) -> list[Array]:
-    """Return the columns of numbers that an input has; a value that is no number counts as 0."""
+    """Return the columns of numbers that an input has; a value that isn't a number counts as 0."""
     flat = values.reshape(values.shape[0], -1)
     if flat.dtype.kind in "OSU":
         flat = np.vectorize(len, otypes=[np.int64])(flat) if flat.size else flat.astype(np.int64)

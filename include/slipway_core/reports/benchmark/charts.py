@@ -1,6 +1,6 @@
-"""The charts of the benchmark's page. Stable and candidate differ by colour and by the form of their marks.
+"""The charts of the benchmark's page. Stable and candidate differ by color and by the form of their marks.
 
-The colours are Okabe and Ito's ("Color universal design", 2008), as on the canary's page.
+The colors are Okabe and Ito's ("Color universal design", 2008), as on the canary's page.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _WIDTH_IN = 9.6
 
 @dataclass(frozen=True)
 class Change:
-    """One figure against stable, in percent; `low` and `high` are None where there is no interval.
+    """One figure against stable, in percent; `low` and `high` are None if there is no interval.
 
     :ivar limit: how far it may be off; below 0 for a throughput.
-    :ivar colour: `good`, `bad` or `ink` where the rounds do not decide.
+    :ivar color: `good`, `bad` or `ink` where the rounds do not decide.
     """
 
     name: str

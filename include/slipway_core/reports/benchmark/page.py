@@ -38,7 +38,7 @@ class BenchmarkedVersion:
 
 @dataclass(frozen=True)
 class _Level:
-    """Medians over the rounds of one side at one level of load; None where nothing was answered."""
+    """Medians over the rounds of one side at one level of load; None if nothing was answered."""
 
     load: str
     side: str
@@ -110,7 +110,7 @@ def _rounds(result: BenchmarkResult) -> str:
 
 
 def _curve(result: BenchmarkResult) -> str:
-    """Return the curve of a sweep; empty where there was none."""
+    """Return the curve of a sweep; empty if there was none."""
     if len(result.loads) < 2:
         return ""
     series = []

@@ -1,7 +1,7 @@
 """The frame of a canary's charts: an axis of time with its steps and the stretches without data, and the lines' styles.
 
 The colors can be distinguished also by people who see fewer of them (Okabe and Ito, "Color universal design", 2008),
-and each line has a style of its own.
+and each line has its own style.
 """
 
 from __future__ import annotations

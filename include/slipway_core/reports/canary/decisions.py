@@ -66,12 +66,12 @@ def weight_0_times(events: Sequence[Event]) -> list[datetime]:
 
 
 def _drained(data: RolledBack) -> str:
-    """Say whether anybody was still on the candidate; "" where nobody looked."""
+    """Say whether the candidate still had users; "" if that was not checked."""
     return recorded_drain_summary(data.drained, data.drain_seconds, data.open_requests)
 
 
 def _seen_after(data: RolledBack) -> str:
-    """Say what the router's counts showed after weight 0; "" where nobody looked."""
+    """Say what the router's counts showed after weight 0; "" if they were not read."""
     requests, seconds = data.requests_after_weight_0, data.seconds_after_weight_0
     if seconds is None:
         return ""
@@ -87,7 +87,7 @@ def _seen_after(data: RolledBack) -> str:
 
 
 def _said(data: EventData, given: str | None) -> tuple[str, str | None, str] | None:
-    """Return kind, author and words of the decision that an event tells; None where it tells none.
+    """Return kind, author and words of the decision that an event tells; None if it tells none.
 
     `given` is the reason that was given last; the same is not said twice.
     """

@@ -1,7 +1,7 @@
 """The evidence of a canary: what its record says, in one document that is enough to judge it again.
 
 The document is JSON: which version, by which policy, and a list of runs, oldest first. A canary that was begun again
-(its task died and was run again) has a judge without memory, so each run is a fold of its own, and only the last one
+(its task died and was run again) has a judge without memory, so each run is its own fold, and only the last one
 led to the end.
 
     {"kind": "canary_evidence", "format_version": 1,
@@ -143,7 +143,7 @@ class Window(_Recorded):
 
 
 class Latencies(_Part):
-    """Quantiles of a sample in ms, None where unknown; `beyond` names those above the histogram's last bound."""
+    """Quantiles of a sample in ms, None if unknown; `beyond` names those above the histogram's last bound."""
 
     p50: Number | None
     p90: Number | None
@@ -267,7 +267,7 @@ class CanaryRun(_Part):
 
 
 class Exposure(_Part):
-    """What users met, from the canary's start until weight 0 was seen; None where it is not known."""
+    """What users met, from the canary's start until weight 0 was seen; None if it is not known."""
 
     candidate_requests: StrictInt | None
     candidate_errors: StrictInt | None
@@ -314,5 +314,5 @@ def earlier_windows_file(number: int) -> str:
 
 
 def share_percent(part: int, whole: int) -> float | None:
-    """Return `part` of `whole` in percent; None where the whole is nothing."""
+    """Return `part` of `whole` in percent; None if the whole is nothing."""
     return 100.0 * part / whole if whole else None

@@ -21,7 +21,7 @@ _SIZE_IN = (9.6, 4.2)
 
 
 def pareto_svg(picture: Mapping[str, Any]) -> str:
-    """Return the picture as an `<svg>` element; "" where nothing was measured.
+    """Return the picture as an `<svg>` element; "" if nothing was measured.
 
     :param picture: of `tuning.report.picture`.
     """

@@ -44,7 +44,7 @@ class Examples:
 
 
 def known_kind(kind: str) -> type[ValidationKind] | None:
-    """Return a report's kind of answers; None where it is not installed here, or cannot be used."""
+    """Return a report's kind of answers; None if it is not installed here, or cannot be used."""
     try:
         found: type[ValidationKind] = Validation.registry.get(kind)
     except (UnknownKindError, KindUnusableError):

@@ -1,1 +1,1 @@
-"""KServe's ways to split traffic, each in a folder of its own: `protocol` says what one is, `registry` names them."""
+"""KServe's ways to split traffic, each in its own folder: `protocol` says what one is, `registry` names them."""

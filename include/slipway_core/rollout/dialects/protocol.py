@@ -47,11 +47,11 @@ class Dialect(ABC, Generic[ObservedT]):
     config_map: ClassVar[tuple[str, str]]
 
     def readings(self, isvc: Object) -> tuple[Reading, ...]:
-        """Return what every observation reads, in this order, after the InferenceService."""
+        """Return what every observation reads after the InferenceService, in this order."""
         return ()
 
     def extra_readings(self, isvc: Object) -> tuple[Reading, ...]:
-        """Return what is read besides where it is asked for; a rollback's first patch does not wait for it."""
+        """Return what is read in addition on request; a rollback's first patch does not wait for it."""
         return ()
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Dialect(ABC, Generic[ObservedT]):
     def refused_pods(self, isvc: Object, config: Mapping[str, str] | None) -> tuple[str, ...]:
         """Return why the cluster would refuse the pods of a first deployment, each with what to do.
 
-        :param config: the ConfigMap's data; None where it was not asked, or cannot be seen.
+        :param config: the ConfigMap's data; None if it was not asked, or cannot be seen.
         """
         return ()
 
@@ -92,15 +92,15 @@ class Dialect(ABC, Generic[ObservedT]):
     ) -> tuple[str, ...]:
         """Return why a canary would not work, each with what to do; () where nothing is seen to stand in its way.
 
-        :param config: the ConfigMap's data; None where it was not asked, or cannot be seen.
+        :param config: the ConfigMap's data; None if it was not asked, or cannot be seen.
         """
 
     @abstractmethod
     def first_version_doubt(self, observed: ObservedT, uri: str) -> str:
-        """Return what a first version that has all traffic is still waited for; "" where it is complete."""
+        """Return what a first version that has all traffic is still waited for; "" if it is complete."""
 
     def withdrawal_doubt(self, observed: ObservedT) -> str:
-        """Return why it is not known that no other version was ever served; "" where it is."""
+        """Return why it is not known that no other version was ever served; "" if it is."""
         return ""
 
     # --- forward ---
@@ -123,7 +123,7 @@ class Dialect(ABC, Generic[ObservedT]):
 
     @abstractmethod
     def serving_doubt(self, observed: ObservedT) -> str:
-        """Return why the version that the spec names, without a canary, is not known to have all users; "" where it
+        """Return why the version that the spec names, without a canary, is not known to have all users; "" if it
         is.
         """
 

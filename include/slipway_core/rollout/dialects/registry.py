@@ -52,11 +52,11 @@ def observe(isvc: Mapping[str, Any], evidence: Evidence = NOTHING_ELSE) -> Obser
 def preflight(
     isvc: Mapping[str, Any], evidence: Evidence = NOTHING_ELSE, config: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the reasons why a canary would not work, each with what to do; empty where none is seen.
+    """Return the reasons why a canary would not work, each with what to do; empty if none is seen.
 
     A manifest that was not created yet has no status, and nothing is missing from that.
 
-    :param config: the data of the dialect's ConfigMap; None where it was not asked, or cannot be seen.
+    :param config: the data of the dialect's ConfigMap; None if it was not asked, or cannot be seen.
     """
     mode = deployment_mode(isvc) or _DEFAULT
     if mode not in DIALECTS:

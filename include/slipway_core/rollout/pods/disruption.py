@@ -32,7 +32,7 @@ MOST_USERS_PERCENT = 50
 class PodState:
     """What the cluster says of one pod of a revision.
 
-    :param disrupted: by what the cluster took it away; "" where it did not.
+    :param disrupted: by what the cluster took it away; "" if it did not.
     :param crashes: how often its containers ended by themselves.
     """
 
@@ -50,7 +50,7 @@ def pod_states(pods: Iterable[Mapping[str, Any]], revision: str) -> tuple[PodSta
 
 
 def disruption(before: Iterable[PodState], now: Iterable[PodState], weight: int) -> str:
-    """Return in words how the cluster disturbed the candidate since `before`; "" where it did not, or a crash did too,
+    """Return in words how the cluster disturbed the candidate since `before`; "" if it did not, or a crash did too,
     or no pod is left to answer most users.
 
     :param weight: percent of the users that are led to the candidate.

@@ -30,7 +30,7 @@ POD_GRACE_S = 5
 GONE_LIMIT_S = 30.0
 # Where no pod was ever seen there is nothing more to wait for, but a count that comes late.
 UNSEEN_LIMIT_S = 5.0
-# A count that is older tells nothing of now.
+# A count that is older says nothing of now.
 FRESH_S = 5.0
 
 # KServe's labels: of all pods of an InferenceService; of a Knative revision's; of a Deployment's in Standard mode.
@@ -44,7 +44,7 @@ HowDrained = Literal["counted", "pods_ended", "still_asked", "unseen"]
 
 @dataclass(frozen=True)
 class ServingPod:
-    """A pod that serves a revision; `source_uri` is what it serves, "" where it does not tell."""
+    """A pod that serves a revision; `source_uri` is what it serves, "" if it does not tell."""
 
     name: str
     uid: str

@@ -56,7 +56,7 @@ def prospect(reason: str, message: str) -> Prospect:
     `not_permitted`: the registry does not give it to this node; a login that is renewed, or a person, can change that.
 
     :param reason: the container's, one of `PULL_REASONS`.
-    :param message: the kubelet's, with the registry's words in it or without; empty where it gives none.
+    :param message: the kubelet's, with the registry's words in it or without; empty if it gives none.
     """
     if reason in _NEVER_REASONS:
         return "never"

@@ -15,7 +15,7 @@ from slipway_core.rollout.pods.trouble import PodTrouble, pod_trouble
 class StartingPod:
     """A pod that is to serve a revision.
 
-    :param source_uri: what it serves; "" where it does not tell.
+    :param source_uri: what it serves; "" if it does not tell.
     :param trouble: why it does not answer; None: nothing is known to hold it up.
     """
 

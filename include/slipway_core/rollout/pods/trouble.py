@@ -73,7 +73,7 @@ class PodTrouble:
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> PodTrouble | None:
-    """Return why the pod does not answer; None where it is ready, or nothing is known to hold it up."""
+    """Return why the pod does not answer; None if it is ready, or nothing is known to hold it up."""
     metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
     name = text(metadata.get("name"))
     if metadata.get("deletionTimestamp"):

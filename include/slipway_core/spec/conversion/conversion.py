@@ -70,7 +70,7 @@ class Conversion(ChosenPart, PodSettings):
     default_choice: ClassVar[str] = "onnx"
     required: ClassVar[tuple[str, ...]] = ("program", "source_formats", "default_image")
     program: ClassVar[str]
-    """The converter, in `include/pod_scripts/`, or in an image of one's own."""
+    """The converter, in `include/pod_scripts/` or in your own image."""
     cuts_rows: ClassVar[bool] = True
     """Whether the converter takes rows out of the golden set, as `golden.row_axis` says."""
     made_of_onnx: ClassVar[str | None] = None
@@ -92,19 +92,19 @@ class Conversion(ChosenPart, PodSettings):
     and version; otherwise it leaves one file, and `serving` describes how that is served.
     """
     compares: ClassVar[bool] = False
-    """Whether the converter holds the answers against the source's and measures the time they take."""
+    """Whether the converter compares the answers with the source's and measures their time."""
     makes_engine: ClassVar[bool] = False
-    """Whether it makes one engine, for one kind of GPU."""
+    """Whether it builds one engine, for one kind of GPU."""
     # A subclass narrows it to its own name.
     target: str
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_CONVERSION_S)] = 600
-    """How long the converter may work: its tools end with it, and a hang is not tried again."""
+    """How long the converter may run: its tools end with it, and a hang isn't tried again."""
     image: ImageReference = ""
-    """Left out: that of the target's converter, in `include/images/`."""
+    """Default: that of the target's converter, in `include/images/`."""
     variants: dict[Annotated[DnsLabel, Field(max_length=16)], dict[str, JsonValue]] = Field(
         default_factory=dict
     )
-    """Conversions to make beside each other: for each a name and the keys that differ from this section's.
+    """Conversions to make in parallel: for each a name and the keys that differ from this section's.
     With `choose: all` also `optional: true`: the version may be released without this one.
     """
     choose: Literal["fastest", "all"] = "fastest"
@@ -145,7 +145,7 @@ class Conversion(ChosenPart, PodSettings):
         return 0
 
     def is_optional(self, variant: str) -> bool:
-        """Tell whether the version may be released without this one of its variants."""
+        """Return whether the version may be released without this one of its variants."""
         return self.variants[variant].get(OPTIONAL) is True
 
     @property
@@ -182,12 +182,12 @@ class Conversion(ChosenPart, PodSettings):
 
     @property
     def has_source(self) -> bool:
-        """Tell whether the converter reads what training left, and not a model from elsewhere."""
+        """Return whether the converter reads what training left, and not a model from elsewhere."""
         return True
 
     @property
     def scales_each_request(self) -> bool:
-        """Tell whether numbers are rounded by the request that they come in: a row's answer depends on its batch."""
+        """Return whether numbers are rounded by the request that they come in: a row's answer depends on its batch."""
         return False
 
 

@@ -48,7 +48,7 @@ class EngineResources(Resources):
     cpu: Quantity = "4"
     memory: MemoryQuantity = "16Gi"
     gpu: GpuCount = 0
-    """Left out: as many as the build needs."""
+    """Default: as many as the build needs."""
 
 
 class LanguageModelResources(EngineResources):
@@ -67,7 +67,7 @@ class EngineSettings(Conversion):
     startup_timeout_s: StartupSeconds = 1800
     resources: EngineResources = EngineResources()
     memory_mib: Mebibytes | None = None
-    """Limit for the builders' own memory on the host; left out: seven eighths of `resources.memory`."""
+    """Limit for the builders' own memory on the host; default: seven eighths of `resources.memory`."""
 
     @property
     def gpus(self) -> int:

@@ -14,11 +14,11 @@ class Quantization(SpecPart):
     """How int8 is reached."""
 
     method: Literal["dynamic", "static"] = "dynamic"
-    """`dynamic`: activations are scaled anew in each request. `static`: with scales taken from calibration
+    """`dynamic`: activations are scaled again in each request. `static`: with scales taken from calibration
     rows, which is faster and needs them.
     """
     calibration_file: FileName | None = None
-    """`static`: rows of training data beside the model, an .npz with one array for each input. Not the golden
+    """`static`: rows of training data in the model's folder, an .npz with one array for each input. Not the golden
     set: parity would be measured on what the scales were fitted to.
     """
     calibration_method: Literal["minmax", "entropy", "percentile"] = "minmax"
@@ -38,7 +38,7 @@ class NetworkSettings(MeasuredSettings):
     precision: Literal["fp32", "fp16", "int8"] = "fp32"
     quantization: Quantization = Quantization()
     keep_fp32: tuple[Text, ...] = ()
-    """Names of nodes to leave as they are, where a lower precision costs too much accuracy."""
+    """Names of nodes to leave unchanged because a lower precision would cost too much accuracy."""
 
     @model_validator(mode="after")
     def _quantised(self) -> Self:
@@ -62,7 +62,7 @@ class NetworkSettings(MeasuredSettings):
 
     @property
     def scales_each_request(self) -> bool:
-        """Tell whether it is made int8 without calibration rows."""
+        """Return whether it is made int8 without calibration rows."""
         return self.precision == "int8" and self.quantization.method == "dynamic"
 
     def files(self) -> tuple[str, ...]:

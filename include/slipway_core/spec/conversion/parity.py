@@ -41,7 +41,7 @@ class ParityRules(ParityRule):
     """How far the converted model's answers may be from the source's, over the golden set."""
 
     outputs: dict[Text, ParityRule] = Field(default_factory=dict)
-    """Outputs that are held to something else. Keys that are left out there are those of the release, not
+    """Outputs with other rules. Keys that are left out there are those of the release, not
     the defaults.
     """
 

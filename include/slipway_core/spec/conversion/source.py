@@ -32,9 +32,9 @@ class Source(SpecPart):
     members. `checkpoint`: a language model's folder in the form of Hugging Face.
     """
     model_file: FileName | None = None
-    """The file, for a format that is one file. Left out: model.onnx, model.skops, model.ubj, model.txt, model.pt."""
+    """The file, for a format that is one file. Default: model.onnx, model.skops, model.ubj, model.txt, model.pt."""
     folder: FileName | None = None
-    """Where the files lie, for a format that is many. Left out: `repository/` and `checkpoint/` for those, the
+    """Where the files lie, for a format that is many. Default: `repository/` and `checkpoint/` for those, the
     version's own folder for Python.
     """
     archive: FileName | None = None
@@ -78,7 +78,7 @@ class Source(SpecPart):
 
     @property
     def is_folder(self) -> bool:
-        """Tell whether `location` is a prefix with many objects below it."""
+        """Return whether `location` is a prefix with many objects below it."""
         return self.format in _TREES and not self.archive
 
     def required_files(self) -> tuple[str, ...]:

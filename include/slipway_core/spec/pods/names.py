@@ -17,12 +17,12 @@ _OF_QUOTAS = "requests."
 
 
 def is_subdomain(text: str) -> bool:
-    """Tell whether `text` is a DNS-1123 subdomain, as names of most objects are."""
+    """Return whether `text` is a DNS-1123 subdomain, as names of most objects are."""
     return len(text) <= _SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_qualified_name(text: str) -> bool:
-    """Tell whether `text` is a qualified name: `name` or `prefix/name`, as keys of labels and taints are."""
+    """Return whether `text` is a qualified name: `name` or `prefix/name`, as keys of labels and taints are."""
     prefix, slash, name = text.rpartition("/")
     if slash and not is_subdomain(prefix):
         return False
@@ -30,7 +30,7 @@ def is_qualified_name(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Tell whether `text` can be the value of a label or taint; it may be empty."""
+    """Return whether `text` can be the value of a label or taint; it may be empty."""
     return text == "" or (len(text) <= _NAME_LIMIT and _NAME.fullmatch(text) is not None)
 
 

@@ -24,9 +24,9 @@ class Placement(SpecPart):
     node_selector: dict[LabelKey, LabelValue] = Field(default_factory=dict)
     """Labels that the node must have."""
     tolerations: tuple[Toleration, ...] = ()
-    """Taints of nodes that the pod bears, such as those of nodes with GPUs."""
+    """Taints of nodes that the pod tolerates, such as those of nodes with GPUs."""
     affinity: AnyAffinity | None = None
-    """Near which nodes and pods, with the fields of Kubernetes' `affinity`; `nodeAffinity` or `node_affinity`."""
+    """Nodes and pods to prefer or avoid: the fields of Kubernetes' `affinity`; `nodeAffinity` or `node_affinity`."""
     priority_class: ObjectName | None = None
     """A PriorityClass of the cluster."""
     runtime_class: ObjectName | None = None

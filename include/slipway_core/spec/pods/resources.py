@@ -48,7 +48,7 @@ class Resources(SpecPart):
     extended: dict[ExtendedResource, DeviceCount] = Field(default_factory=dict)
     """What other device plugins offer, such as `vpc.amazonaws.com/efa: 1`; GPUs are `gpu` and `gpu_resource`."""
     ephemeral_storage: Quantity | None = None
-    """Of the node's own disk, for files, logs and the scratch volume; asked for, and no more given. Left out: a
+    """Of the node's own disk, for files, logs and the scratch volume; asked for, and no more given. Default: a
     little is asked for, and no more given than the kind of pod needs.
     """
 

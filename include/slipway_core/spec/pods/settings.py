@@ -35,22 +35,22 @@ class PodSettings(Placement):
     """What every pod of a release may say of how it runs, and where."""
 
     timeout_s: Seconds = 600
-    """How long the program may work."""
+    """How long the program may run."""
     startup_timeout_s: StartupSeconds = 120
     """How long the pod may take to begin on its node: an image of many GB takes minutes. A node that is being made is
     waited for 15 minutes, an image whose pull fails 10, or as long as this says where it is longer.
     """
     resources: Resources = Resources()
     default_disk: ClassVar[Quantity] = "20Gi"
-    """The limit where neither `resources.ephemeral_storage` nor a larger `scratch_size` is given."""
+    """The limit if neither `resources.ephemeral_storage` nor a larger `scratch_size` is given."""
     service_account: DnsLabel = "slipway"
-    """Bound to an IAM role (IRSA): the pod's way to S3, without keys."""
+    """Bound to an IAM role (IRSA), which gives the pod access to S3 without keys."""
     shm_size: Quantity | None = None
-    """Shared memory at /dev/shm, taken from `resources.memory`; left out: the node's 64 MiB. Several GPUs talk to
+    """Shared memory at /dev/shm, taken from `resources.memory`; default: the node's 64 MiB. Several GPUs talk to
     each other through it, and Triton's Python backend to its models: 1 MiB for each instance, more for large tensors.
     """
     scratch_size: Quantity | None = None
-    """A volume of the node's disk at /tmp, all that the pod may write to; left out: as large as the pod's disk."""
+    """A volume of the node's disk at /tmp, all that the pod may write to; default: as large as the pod's disk."""
     secret_env: dict[EnvironmentName, SecretKey] = Field(default_factory=dict)
     """Environment variables from secrets, such as HF_TOKEN."""
 

@@ -20,9 +20,9 @@ class Toleration(SpecPart):
     operator: Literal["Exists", "Equal"] = "Equal"
     value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Left out: all of them."""
+    """Default: all of them."""
     toleration_seconds: Annotated[int, Field(ge=-_INT64, lt=_INT64)] | None = None
-    """With `NoExecute`: for how long; left out: for ever."""
+    """With `NoExecute`: for how long; default: forever."""
 
     @model_validator(mode="after")
     def _as_kubernetes_takes_it(self) -> Self:

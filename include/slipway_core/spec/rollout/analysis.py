@@ -24,15 +24,15 @@ class AnalysisPolicy(SpecPart):
     error_ceiling_percent: Annotated[float, Field(ge=0, le=100)] | None = None
     """The highest error rate of the candidate, whatever stable's is; null: no ceiling."""
     latency_quantile: Annotated[float, Field(gt=0, lt=1)] = 0.9999
-    """Latencies are compared from the median up to here; lower it where the far tail is the machine's noise."""
+    """Latencies are compared from the median up to here; lower it if the far tail is the machine's noise."""
     latency_margin_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
     """Percent by which the candidate may be slower than stable."""
     latency_ceiling_ms: Annotated[float, Field(gt=0, lt=_LONGEST_MS)] | None = None
     """The highest latency of the candidate at `latency_quantile`, whatever stable's is; null: no ceiling."""
     minimum_candidate_requests: Count = 50
-    """Candidate requests that a step needs to pass; to fail it needs none."""
+    """Candidate requests that a step needs to pass; a fail needs none."""
     burst_correlation: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """How strongly failures of one window may come together without being held against the candidate; 0: not at
+    """How strongly failures of one window may come together without counting against the candidate; 0: not at
     all. 0.02 covers connection resets and short pauses. Where stable's windows show less, less is allowed for.
     """
     windows_to_fail: Annotated[int, Field(ge=1, le=100)] = 2

@@ -10,6 +10,6 @@ class Approval(SpecPart):
 
     before_canary: bool = False
     before_promotion: bool = False
-    """After the last step has passed; the canary goes on being watched while the person thinks."""
+    """After the last step has passed; the canary stays watched until the person answers."""
     by_other: bool = False
-    """The person who agrees must be another one than who started the run; two must, where no person has started it."""
+    """Someone other than the person who started the run must approve; two people if no person started it."""

@@ -13,7 +13,7 @@ class GoldenReplaySettings(SpecPart):
     """How golden requests are replayed with `on_inconclusive: golden_replay`."""
 
     requests_per_s: Annotated[float, Field(gt=0, le=200)] = 10.0
-    """In all; half of them go to the candidate's own URL, half to stable's."""
+    """In total; half go to the candidate's own URL, half to stable's."""
     timeout_s: Annotated[float, Field(gt=0, le=10)] = 5.0
     """A request that is not answered in this time is an error. A model for which that is too short is asked one by one,
     and waited for five times what stable takes for an answer, 60 s at most.

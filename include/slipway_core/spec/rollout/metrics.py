@@ -25,17 +25,17 @@ class Metrics(ChosenPart):
     chosen_by: ClassVar[str] = "source"
     default_choice: ClassVar[str] = "scrape"
     sees_users_only: ClassVar[bool] = False
-    """Whether requests to a revision's own URL are never counted, whatever the release file says."""
+    """Whether requests to a revision's own URL are never counted, regardless of the release file."""
     # A subclass narrows it to its own name.
     source: str
     timeout_s: Annotated[float, Field(gt=0, le=120)] = 10.0
-    """How long one reading may take in all."""
+    """How long one reading may take in total."""
     unanswered_after_s: Annotated[float, Field(ge=1, le=3600)] = DEFAULT_UNANSWERED_AFTER_S
     """An HTTP request that is active for longer counts as unanswered: more than the slowest good answer takes."""
 
     @property
     def grpc_blindness(self) -> str | None:
-        """Return why gRPC errors would surely not be counted, and what to do; None: they are, or it is not known."""
+        """Return why gRPC errors would clearly not be counted, and what to do; None: they are, or it is not known."""
         return None
 
     @property

@@ -23,20 +23,20 @@ class MirrorComparison(PodSettings):
     requests: Count = 200
     """Requests to compare; fewer than these are `inconclusive`, unless they are enough to refuse."""
     required: bool = False
-    """Whether an inconclusive comparison refuses the version; else it is recorded and the release goes on."""
+    """Whether an inconclusive comparison refuses the version; otherwise it is recorded and the release continues."""
     output: Text | None = None
-    """The output that shows the class, among those that users ask for; left out: `validation.output`."""
+    """The output that shows the class, among those that users ask for; default: `validation.output`."""
     abs_tolerance: Annotated[float, Field(ge=0)] | None = None
-    """Left out: that of `conversion.parity`. An element is equal when |a - b| <= abs + rel * |a|, a stable's."""
+    """Default: that of `conversion.parity`. An element is equal when |a - b| <= abs + rel * |a|, a stable's."""
     rel_tolerance: Annotated[float, Field(ge=0)] | None = None
-    """Left out: that of `conversion.parity`."""
+    """Default: that of `conversion.parity`."""
     agreement_min: Share | None = None
-    """Share of rows that must get the same class as from stable; left out: `validation.agreement_min` of
+    """Share of rows that must get the same class as from stable; default: `validation.agreement_min` of
     `kind: classification`, else 0: any.
     """
     error_percent_max: Percent = 0.0
     """Requests on which the candidate may fail where stable answers."""
     differ_percent_max: Percent | None = None
-    """Answers that may differ beyond the tolerances; null: any number, they are only kept as evidence."""
+    """Answers that may differ beyond the tolerances; null: any number, as they are only evidence."""
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
-    """Requests that are asked of both at one time: what limits the load that is added to stable."""
+    """Requests in flight to both versions at a time, which limits the load added to stable."""

@@ -21,7 +21,7 @@ class RolloutStep(SpecPart):
     weight: Annotated[int, Field(ge=1, le=99)]
     """Percent of traffic."""
     bake_s: Seconds
-    """Seconds for which the step is watched at least."""
+    """The least number of seconds for which the step is watched."""
 
 
 class Exposure(SpecPart):

@@ -6,7 +6,7 @@ from slipway_core.spec.parts import SpecPart
 
 
 class Preview(SpecPart):
-    """Brings the candidate up at 0 percent first, at an address of its own where people and tests can try it.
+    """Brings the candidate up at 0 percent first, at its own address where people and tests can try it.
 
     It has nothing to set: `preview: {}` turns it on. Together with `approval.before_canary` a person can try the
     candidate before agreeing.

@@ -63,12 +63,12 @@ class ReleaseWindow(SpecPart):
     """Hours of some days of the week in which releases may begin and raise weights."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7)]
-    """On which it opens."""
+    """The days on which it opens."""
     opens: Annotated[ClockTime, AfterValidator(_opens)]
     closes: ClockTime
-    """Before or at `opens`: on the day after. "24:00" is the end of the day."""
+    """If not after `opens`: on the next day. "24:00" is the end of the day."""
     time_zone: TimeZone = "UTC"
-    """Of the IANA data base, such as Europe/Berlin; daylight saving time is its own."""
+    """From the IANA database, such as Europe/Berlin; daylight saving time follows it."""
 
     @model_validator(mode="after")
     def _is_no_moment(self) -> Self:

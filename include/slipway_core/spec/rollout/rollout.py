@@ -47,44 +47,44 @@ class Rollout(Predictor):
     """The canary: of which servers, in which steps, and what happens when."""
 
     inference_service: DnsLabel = ""
-    """Left out: the model's name."""
+    """Default: the model's name."""
     namespace: DnsLabel = "models"
     steps: Annotated[tuple[RolloutStep, ...], Field(min_length=1, max_length=20)] = _DEFAULT_STEPS
     window_s: Annotated[int, Field(ge=1, le=3600)] = 10
-    """How often the judge looks."""
+    """Length of the judge's windows, seconds."""
     max_bake_s: Seconds = 600
-    """How long a step may be prolonged while there is too little traffic to judge by."""
+    """How long a step may be extended while it has too little traffic to judge by."""
     ready_timeout_s: Seconds = 900
     on_inconclusive: OnInconclusive = "rollback"
-    """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
+    """If a step cannot be judged: hold for a person, roll back, or replay golden requests first."""
     golden_replay: GoldenReplaySettings = GoldenReplaySettings()
     streaming: Streaming = Streaming()
-    """For models that users ask over streams: who reads what the answers hold."""
+    """For models that users call over streams: who reads the content of the answers."""
     lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
-    """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
+    """If the canary isn't renewed for so long (Airflow or the metrics are down), its guard sets its weight to 0."""
     handover_s: Annotated[int, Field(ge=15, le=LONGEST_HANDOVER_S)] = DEFAULT_HANDOVER_S
     """The same, from the end of the last step until the task that promotes has begun; never less than `lease_s`."""
     drain_s: Annotated[int, Field(ge=0, le=LONGEST_DRAIN_S)] = 30
-    """How long requests and streams that are open on the candidate at weight 0 may take to end by themselves; then
+    """How long requests and streams that are open on the candidate at weight 0 may take to end; then
     its pods are ended."""
     analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
     metrics: Metrics = Field(default_factory=Metrics.default)
     mirror_comparison: MirrorComparison | None = None
-    """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
+    """Compare the answers to mirrored requests during the candidate's `preview`; null: don't."""
     approval: Approval = Approval()
     may_relax: tuple[Text, ...] = ()
-    """Names of the Airflow users whose runs may ask for less than this file does (steps, window); else nobody may."""
+    """Airflow users whose runs may require less than this file (steps, window); default: none."""
     preview: Preview | None = None
-    """Left out: the candidate comes up with its first percent of users."""
+    """Default: the candidate starts with its first percent of users."""
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
-    """What a release does that starts during another of the same model: it waits for its turn, or it is refused."""
+    """What a release does if another of the same model is under way: wait for its turn, or be refused."""
     release_windows: Annotated[tuple[ReleaseWindow, ...], Field(max_length=20)] = ()
     """When releases may begin and raise weights; empty: always. A rollback never waits."""
     on_hold: OnHold = "wait"
-    """What a release does that meets a closed window or a freeze: wait, watching on, or be refused."""
+    """What a release does in a closed window or a freeze: wait (the canary stays watched), or be refused."""
     after_rollback: AfterRollback = "wait"
-    """After the model was rolled back: newer versions wait for a person, or start by themselves as before."""
+    """After a rollback of the model: newer versions wait for a person, or start automatically as before."""
 
     @property
     def plan(self) -> CanaryPlan:

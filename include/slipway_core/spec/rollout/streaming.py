@@ -22,16 +22,16 @@ class Streaming(SpecPart):
     """How a model that is asked over streams is judged. Of a decoupled model it is known that it is one."""
 
     protocol: StreamProtocol | None = None
-    """How users stream: `grpc` (ModelStreamInfer) or `generate_stream` (HTTP). Left out: not at all, or by gRPC where
+    """How users stream: `grpc` (ModelStreamInfer) or `generate_stream` (HTTP). Default: not at all, or by gRPC where
     the model's configuration, or a member's, is decoupled. Write it where a model that answers single requests too is
     asked over streams, or calls a decoupled one from its code: neither is seen in config.pbtxt."""
     answers_read_by: Literal["probes", "metrics"] = "probes"
     """`probes` streams golden requests to both revisions during every window. `metrics`: you have seen to it that the
     `metrics.overrides` count the errors inside streams (an access log or a filter at the router)."""
     requests_per_s: Annotated[float, Field(gt=0, le=200)] = 4.0
-    """In all; half of them go to the candidate's own URL, half to stable's. Each is a stream of its own."""
+    """In total; half go to the candidate's own URL, half to stable's. Each is a separate stream."""
     timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
-    """A stream without its last response in this time is an error."""
+    """A stream without its last response within this time is an error."""
     max_request_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
     """Golden rows that make a larger request are not streamed."""
 

@@ -13,7 +13,7 @@ _ENGINE_PLATFORMS = ("tensorrt_plan", "tensorrt_llm")
 
 
 def needs_gpu(conversion: Conversion, serving: Serving) -> bool:
-    """Tell whether the release file says that the model's server has a GPU; a config.pbtxt of training is not read."""
+    """Whether the release file says that the model's server has a GPU; a config.pbtxt of training is not read."""
     tuned = serving.optimization
     return (
         conversion.needs_gpu

@@ -29,7 +29,7 @@ class Predictor(Placement):
     runtime_version: Text | None = None
     """The tag of the Triton image; null takes the serving runtime's own, which is old."""
     protocol: ServingProtocol = "http"
-    """What users ask the model by. `grpc`: the predictor has one port, for HTTP/2 without TLS (h2c)."""
+    """The protocol of the users' requests. `grpc`: the predictor has one port, for HTTP/2 without TLS (h2c)."""
     resources: Resources = Resources()
     """Left out, for a model that needs a GPU: one GPU, or as many as its engines were built for, and 8Gi of memory, or
     32Gi for a language model.
@@ -37,7 +37,7 @@ class Predictor(Placement):
     min_replicas: Annotated[int, Field(ge=1, le=_MOST_REPLICAS)] = 1
     """At least one: a stable version that scales to zero is cold when traffic comes back to it."""
     max_replicas: Annotated[int, Field(ge=1, le=_MOST_REPLICAS)] | None = None
-    """Left out: as the cluster's autoscaler has it. In Standard mode at least twice `min_replicas`, unless that is 1: a
+    """Default: as the cluster's autoscaler has it. In Standard mode at least twice `min_replicas`, unless that is 1: a
     canary has replicas of its own beside stable's.
     """
 

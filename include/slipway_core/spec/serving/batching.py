@@ -31,7 +31,7 @@ class QueuePolicy(SpecPart):
     default_timeout_us: Microseconds | None = 0
     """0: no limit."""
     allow_timeout_override: bool | None = False
-    """A request may bring a shorter limit of its own."""
+    """A request can set a shorter limit."""
     max_queue_size: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = 0
     """0: no limit."""
 
@@ -44,7 +44,7 @@ class DynamicBatching(SpecPart):
     preserve_ordering: bool | None = False
     """Answer in the order in which requests came."""
     priority_levels: Annotated[int, Field(ge=0, le=1000)] | None = 0
-    """0: all requests are alike; else 1 is the most urgent level."""
+    """0: all requests are equal; otherwise 1 is the most urgent level."""
     default_priority_level: Annotated[int, Field(ge=0, le=1000)] | None = 0
     """The level of a request that names none."""
     queue_policy: QueuePolicy | None = None
@@ -94,7 +94,7 @@ class SequenceState(SpecPart):
     dims: Annotated[tuple[Annotated[int, Field(ge=-1)], ...], Field(min_length=1)]
     """Without the batch."""
     zero_start: bool = True
-    """The first request of a sequence finds zeros, not whatever lay in memory. Needs fixed `dims`."""
+    """The first request of a sequence finds zeros, not old memory. Needs fixed `dims`."""
 
     @model_validator(mode="after")
     def _zeros_have_a_size(self) -> Self:
@@ -111,7 +111,7 @@ class SequenceBatching(SpecPart):
     out: that of the config.pbtxt that training left, else `direct`.
     """
     max_sequence_idle_us: Microseconds | None = 1_000_000
-    """A sequence that sends nothing for so long is dropped."""
+    """A sequence that is idle for so long is dropped."""
     max_queue_delay_us: Microseconds | None = 0
     minimum_slot_utilization: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     """With `direct`: the share of places that must be filled before `max_queue_delay_us` is cut short."""

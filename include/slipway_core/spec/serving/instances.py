@@ -17,7 +17,7 @@ class RateResource(SpecPart):
 
     name: Text
     shared: bool = False
-    """One stock for the whole server (Triton's `global`) instead of one for each device."""
+    """One pool for the whole server (Triton's `global`) instead of one for each device."""
     count: Count = 1
 
 

@@ -28,7 +28,7 @@ REFUSAL = f"`sequence_batching` cannot be released without `iterative: true`: {_
 
 
 def keeps_state(config: Mapping[str, Any]) -> bool:
-    """Tell whether a model with this configuration (Triton's JSON form) keeps a state between requests."""
+    """Return whether a model with this configuration (Triton's JSON form) keeps a state between requests."""
     sequences = config.get("sequence_batching")
     return sequences is not None and not sequences.get("iterative_sequence", False)
 

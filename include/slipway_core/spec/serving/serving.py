@@ -39,12 +39,12 @@ class VersionPolicy(SpecPart):
 class WarmupSample(SpecPart):
     """A request that each instance answers before the model counts as ready.
 
-    A warm-up that fails may take the whole server down: `smoke_test` tries it on a server of its own first.
+    A warm-up that fails may take the whole server down: `smoke_test` tries it on its own server first.
     """
 
     name: Label
     data: WarmupData = "golden"
-    """`golden`: a row of the golden set, written beside the configuration; `zero`, `random`: made by Triton."""
+    """`golden`: a row of the golden set, written to the configuration's folder; `zero`, `random`: made by Triton."""
     inputs: dict[str, WarmupData] = Field(default_factory=dict)
     """For single inputs: other data than `data`."""
     shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = Field(default_factory=dict)
@@ -81,14 +81,14 @@ class Serving(SpecPart):
     """
 
     platform: Platform | None = None
-    """Left out: that of config.pbtxt, else that of the file which the conversion made."""
+    """Default: that of config.pbtxt, else that of the file which the conversion made."""
     max_batch_size: Annotated[int, Field(ge=0, le=65536)] = 64
     """0: the model takes no batch dimension. Cannot be removed: write the number."""
     dynamic_batching: DynamicBatching | None = DynamicBatching()
     sequence_batching: SequenceBatching | None = None
     """For models that keep a state between requests; in place of dynamic batching."""
     instances: Annotated[tuple[InstanceGroup, ...], Field(min_length=1)] | None = None
-    """Left out: those of config.pbtxt, else one, on a GPU for an engine and on the CPU for all else."""
+    """Default: those of config.pbtxt, else one, on a GPU for an engine and on the CPU for all else."""
     version_policy: VersionPolicy | None = VersionPolicy()
     """Only `specific` for the targets python, ensemble and tensorrt_llm, which are pinned with their members."""
     warmup: tuple[WarmupSample, ...] | None = ()
@@ -98,7 +98,7 @@ class Serving(SpecPart):
     """The model may send none or several responses to one request."""
     optimization: Optimization | None = None
     parameters: dict[str, str | None] | None = Field(default_factory=dict)
-    """Passed to the backend as they are."""
+    """Passed to the backend unchanged."""
     metric_tags: dict[str, str | None] | None = Field(default_factory=dict)
     """Labels on the model's metrics."""
     hardware: ServerHardware | None = None
@@ -121,7 +121,7 @@ class Serving(SpecPart):
 
     def _batches_fit(self) -> None:
         if "max_batch_size" not in self.model_fields_set:
-            return  # config.pbtxt may say another one; what is published is held against that
+            return  # config.pbtxt may say another one; what is published is compared with that
         preferred: tuple[Count, ...] | None = ()
         if self.dynamic_batching is not None:
             # Written out it is taken, as Triton takes it: its queue has priorities and limits without batches, too.

@@ -1,6 +1,6 @@
 """One expectation of a suite, as great-expectations writes it: whitelisted, limited, and never run as code.
 
-Left out of the library are those that evaluate a text: regular expressions (one can take for ever), row conditions
+Left out of the library are those that evaluate a text: regular expressions (one can take forever), row conditions
 (pandas evaluates them) and SQL.
 """
 
@@ -82,7 +82,7 @@ class Expectation(SpecPart):
     kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Its arguments, such as `column`, `min_value` and `max_value`."""
     policy: Literal["fail", "warn"] | None = None
-    """What follows where it is not met: the version fails, or the report warns. Left out: `fail` where `severity` is
+    """What follows if it is not met: the version fails, or the report warns. Default: `fail` where `severity` is
     `critical`.
     """
     severity: Literal["critical", "warning", "info"] = "critical"
@@ -90,13 +90,13 @@ class Expectation(SpecPart):
     description: Annotated[str, Field(max_length=_TEXT_LIMIT)] | None = None
     """In words, for the page; left out, it is made of type and arguments."""
     meta: dict[str, JsonValue] | None = None
-    """Not looked at, but for `policy`, which counts where the key above is left out."""
+    """Ignored, except for `policy`, which counts where the key above is left out."""
     notes: JsonValue = None
-    """Not looked at."""
+    """Ignored."""
     id: str | None = None
-    """Not looked at."""
+    """Ignored."""
     rendered_content: JsonValue = None
-    """Not looked at."""
+    """Ignored."""
 
     @property
     def decides(self) -> Literal["fail", "warn"]:
@@ -155,7 +155,7 @@ def _why_not(type_: str) -> str:
 
 
 def _argument_problem(name: str, value: Any) -> str:
-    """Return what is wrong with an argument's value; empty where nothing is."""
+    """Return what is wrong with an argument's value; empty if nothing is."""
     if name in _TEXTS:
         return "" if _is_text(value) else "must be a column's name"
     if name in _FLAGS:
@@ -186,7 +186,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Tell whether it is a finite number; a whole one of hundreds of digits is none that a column could hold."""
+    """Return whether it is a finite number; a whole one of hundreds of digits is none that a column could hold."""
     is_real = isinstance(value, int | float) and not isinstance(value, bool)
     return is_real and -_LARGEST <= value <= _LARGEST
 

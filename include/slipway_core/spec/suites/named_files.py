@@ -45,7 +45,7 @@ def parse_suite(text: str, name: str) -> tuple[Expectation, ...]:
     """Return the expectations of a suite's JSON.
 
     :param name: what an error calls the file.
-    :raises SpecError: it is none, or has an expectation that is not taken; the first fault is named.
+    :raises SpecError: it is invalid, or has an expectation that is not taken; the first fault is named.
     """
     try:
         is_old = _is_of_version_0(parse_json(text, name))
@@ -67,7 +67,7 @@ def parse_suite(text: str, name: str) -> tuple[Expectation, ...]:
 
 
 def _is_of_version_0(data: Any) -> bool:
-    """Tell whether it has the keys of the library's suites before its version 1."""
+    """Return whether it has the keys of the library's suites before its version 1."""
     if not isinstance(data, Mapping):
         return False
     below = data.get("expectations")

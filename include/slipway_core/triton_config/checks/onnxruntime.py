@@ -19,7 +19,7 @@ _NOT_CARRIED = ("BF16",)
 
 
 def is_onnxruntime(config: Mapping[str, Any]) -> bool:
-    """Tell whether the ONNX Runtime backend serves the model."""
+    """Return whether the ONNX Runtime backend serves the model."""
     return config.get("backend") == "onnxruntime" or config.get("platform") == "onnxruntime_onnx"
 
 

@@ -24,7 +24,7 @@ _FORBIDDEN = {
 
 
 def canary_denial(before: KubeObject | None, service: KubeObject) -> str | None:
-    """Return why the webhook would deny `service` for its canaries or its predictor's name; None where it would not."""
+    """Return why the webhook would deny `service` for its canaries or its predictor's name; None if it would not."""
     canaries = service["spec"].get("canary") or []
     return (
         _name_change_denial(before, service)

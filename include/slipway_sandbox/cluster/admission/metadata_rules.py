@@ -76,7 +76,7 @@ def _key_problems(path: str, key: str) -> list[FieldError]:
 
 
 def _key_problem(key: str) -> str:
-    """Return what is wrong with the key of a label or an annotation; "" where nothing is."""
+    """Return what is wrong with the key of a label or an annotation; "" if nothing is."""
     form = (
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
         "character (e.g. 'MyName',  or 'my.name',  or '123-abc', "

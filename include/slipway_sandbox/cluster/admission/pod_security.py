@@ -92,7 +92,7 @@ def _quoted(values: Sequence[str]) -> str:
 
 
 def _contexts(pod: KubeObject, wrong: Callable[[Fields], bool]) -> str | None:
-    """Return who sets what `wrong` finds in a security context: `pod and container "base"`; None where nobody does."""
+    """Return who sets what `wrong` finds in a security context: `pod and container "base"`; None if nobody does."""
     setters = ["pod"] if wrong(_pod_context(pod)) else []
     if names := [name for name, _, context in _containers(pod) if wrong(context)]:
         setters.append(_named(names))

@@ -167,7 +167,7 @@ def _pruned_record(value: Mapping[str, Any], schema: Record, path: str, findings
 
 
 def time_problem(text: str) -> str:
-    """Return what Go says of a text that is no time with six digits of a second; "" where it is one."""
+    """Return what Go says of a text that isn't a time with six digits of a second; "" if it is one."""
     rest = text
     for element, pattern in _MICRO_TIME_ELEMENTS:
         found = re.match(pattern, rest)

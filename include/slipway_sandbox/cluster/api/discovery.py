@@ -43,7 +43,7 @@ async def _healthy(request: web.Request) -> web.Response:
 
 
 def _version() -> dict[str, Any]:
-    # The version whose behaviour the emulator follows, marked so that nobody takes it for the real one. The
+    # The version whose behavior the emulator follows, marked so that nobody takes it for the real one. The
     # official client insists on the other fields.
     return {
         "major": "1",

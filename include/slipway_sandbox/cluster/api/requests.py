@@ -115,7 +115,7 @@ def number(request: web.Request, name: str) -> int | None:
 def moment(request: web.Request, name: str) -> datetime | None:
     """Return a time (RFC 3339) from the query as UTC, or None.
 
-    :raises ApiError: 400, it is no time.
+    :raises ApiError: 400, it isn't a time.
     """
     text = request.query.get(name)
     if not text:
@@ -127,7 +127,7 @@ def moment(request: web.Request, name: str) -> datetime | None:
 
 
 def is_dry_run(request: web.Request) -> bool:
-    """Tell whether nothing shall be stored.
+    """Return whether nothing shall be stored.
 
     :raises ApiError: 422, for a value other than All.
     """

@@ -23,7 +23,7 @@ MOUNTED = ("/dev", "/proc")
 
 
 def make_read_only(writable: list[str]) -> bool:
-    """Take from this process, for good, all writing outside of `writable`; False where the kernel cannot do it.
+    """Take from this process, for good, all writing outside of `writable`; False if the kernel cannot do it.
 
     Raises OSError.
     """

@@ -1,4 +1,4 @@
-"""Events: what the cluster tells about its objects."""
+"""Events: what the cluster reports about its objects."""
 
 from __future__ import annotations
 

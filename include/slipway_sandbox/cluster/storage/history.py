@@ -53,7 +53,7 @@ class History:
         return self.version
 
     def add(self, change: Change) -> None:
-        """Keep a change and tell it to everyone who follows."""
+        """Keep a change and send it to all watchers."""
         self._changes.append(change)
         for queue in self._subscribers:
             queue.put_nowait(change)

@@ -28,7 +28,7 @@ def check_identity(resource: Resource, before: KubeObject, new: KubeObject) -> N
     """Check that `new` is about the stored object `before`, as it is now.
 
     :raises ApiError: 400, it is about another object; 409, about a state that is no longer; 422, it has another
-        uid; 500, its resourceVersion is no number.
+        uid; 500, its resourceVersion isn't a number.
     """
     own, given = before["metadata"], new.get("metadata")
     if not isinstance(given, dict):

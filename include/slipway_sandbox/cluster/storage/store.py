@@ -250,7 +250,7 @@ class ObjectStore:
         since: int | None = None,
         matches: Matcher = lambda obj: True,
     ) -> AsyncIterator[tuple[str, KubeObject]]:
-        """Yield (ADDED | MODIFIED | DELETED, object) for ever; first the present objects, or what came after
+        """Yield (ADDED | MODIFIED | DELETED, object) forever; first the present objects, or what came after
         `since`.
 
         An object that begins or ceases to match is ADDED or DELETED. Raises ApiError 410 when the history

@@ -10,7 +10,7 @@ Route, their traps included, because a release that is safe only against a frien
 - whatever reaches the revision template makes a new revision, the service's annotations and labels too
   (except the few that KServe's configuration keeps out); the percent alone does not, nor does the same template again;
 - `status.observedGeneration` is the Knative Service's, not the InferenceService's;
-- `status.modelStatus.lastFailureInfo` stays after the failure is mended.
+- `status.modelStatus.lastFailureInfo` stays after the failure is fixed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Object = Mapping[str, Any]
 class Revision:
     """One immutable revision: its name, its place in the order, the digest of its template, and how it fares.
 
-    `annotations` are the template's, which the revision keeps. `phase` is "ready" once it has been ready, for ever
+    `annotations` are the template's, which the revision keeps. `phase` is "ready" once it has been ready, forever
     after; `message` and `exit_code` tell of a failure.
     """
 
@@ -211,7 +211,7 @@ def with_revision(predictor: Predictor, name: str, **changes: Any) -> Predictor:
 
 
 def forget_old(predictor: Predictor, keep: int = 20) -> Predictor:
-    """Drop the oldest revisions that nothing refers to, so that the state does not grow for ever."""
+    """Drop the oldest revisions that nothing refers to, so that the state does not grow forever."""
     referred = predictor.needed() | {predictor.latest_rolledout, predictor.previous_rolledout}
     recent = {one.name for one in predictor.revisions[-keep:]}
     kept = tuple(one for one in predictor.revisions if one.name in referred | recent)

@@ -154,7 +154,7 @@ def remove(store: Store, namespace: str, name: str) -> None:
 
 
 async def follow(store: Store, changed: Callable[[str, str], None]) -> None:
-    """Tell of each Knative Service that somebody has written, by namespace and InferenceService, until cancelled."""
+    """Report each Knative Service that somebody has written, by namespace and InferenceService, until cancelled."""
     async for _, found in store.watch(KNATIVE_SERVICES):
         for one in found["metadata"].get("ownerReferences", []):
             changed(found["metadata"]["namespace"], one["name"])

@@ -135,7 +135,7 @@ class KnativeWorker(ServiceWorker):
             self.start_run(name, self.predictor.revision(name).storage_uri)
 
     def _waits_for_a_server(self) -> bool:
-        """Tell whether traffic would begin to flow to a revision that cannot answer yet.
+        """Return whether traffic would begin to flow to a revision that cannot answer yet.
 
         Knative's activator would hold the requests; here they go where they went until the server is up.
         """
@@ -147,7 +147,7 @@ class KnativeWorker(ServiceWorker):
         )
 
     def _ingress_acts(self) -> bool:
-        """Tell whether the ingress takes the intended traffic now; have the worker look again when it will."""
+        """Return whether the ingress takes the intended traffic now; have the worker look again when it will."""
         intended, lag_s = self.predictor.traffic, self._settings.ingress_lag_s
         if _ways(intended) == _ways(self._routed):
             return True

@@ -79,12 +79,12 @@ class OtherRoutes:
 
 
 def is_made_by_kserve(route: Mapping[str, Any]) -> bool:
-    """Tell whether KServe's controller made a route."""
+    """Return whether KServe's controller made a route."""
     return any(one.get("controller") for one in route["metadata"].get("ownerReferences") or ())
 
 
 def _backend_of(route: Mapping[str, Any]) -> str:
-    """Return the Service that a route leads everybody to; "" where it is of a kind that is not emulated."""
+    """Return the Service that a route leads everybody to; "" if it is of a kind that is not emulated."""
     rules = route["spec"].get("rules") or ()
     references = [one for rule in rules for one in rule.get("backendRefs") or ()]
     matches = [one for rule in rules for one in rule.get("matches") or ()]

@@ -152,7 +152,7 @@ class Predictor:
     last_failure: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def workload(self, name: str) -> Workload | None:
-        """Return a Deployment by its name; None where there is none."""
+        """Return a Deployment by its name; None if there is none."""
         return next((one for one in self.workloads if one.name == name), None)
 
     @property
@@ -366,7 +366,7 @@ def _failure(stable: Workload) -> dict[str, Any] | None:
 def route(before: Predictor, service: Object, *, gateway_api: bool = True) -> Predictor:
     """Lead users as the spec says and readiness allows; nothing changes while the stable predictor is not ready.
 
-    Whatever somebody else has written into the routes is written anew.
+    Whatever somebody else has written into the routes is written again.
     """
     if not before.is_ready:
         return before

@@ -209,7 +209,7 @@ class StandardWorker(ServiceWorker):
                 self._store.create(wanted)
 
     def _written_routes(self) -> tuple[machine.Backend, ...]:
-        """Return what the service's own HTTPRoute leads to now, whoever wrote it; nothing where there is none."""
+        """Return what the service's own HTTPRoute leads to now, whoever wrote it; nothing if there is none."""
         try:
             return routed_by(self._store.get(ROUTES, self.namespace, self.name))
         except ApiError:
@@ -238,7 +238,7 @@ class StandardWorker(ServiceWorker):
                     self._store.delete(DEPLOYMENTS, self.namespace, metadata["name"])
 
     def _is_accepted(self) -> bool:
-        """Tell whether a Gateway has taken the HTTPRoutes at all; KServe does not ask in which generation."""
+        """Return whether a Gateway has taken the HTTPRoutes at all; KServe does not ask in which generation."""
         if not self._settings.gateway_api:
             return bool(self._routed)
         found = {one["metadata"]["name"]: one for one in self._store.list(ROUTES, self.namespace)}
@@ -267,7 +267,7 @@ def _all_pods(predictor: machine.Predictor) -> list[tuple[machine.Workload, mach
 
 
 def _leads_somewhere(workload: machine.Workload) -> bool:
-    """Tell whether a Deployment's Service has a pod to lead to, as far as its server says nothing else."""
+    """Return whether a Deployment's Service has a pod to lead to, as far as its server says nothing else."""
     return workload.serving is not None or workload.newest.phase != "ready"
 
 

@@ -368,7 +368,7 @@ def _as_written(target: Target) -> Json:
 
 
 def _status_target(target: Json) -> Json:
-    """Return a line of the traffic as the status has it: a tag has a host of its own."""
+    """Return a line of the traffic as the status has it: a tag has its own host."""
     url = {"url": f"http://{target['tag']}-digits-predictor.models.example.org"} if "tag" in target else {}
     return {**target, **url}
 

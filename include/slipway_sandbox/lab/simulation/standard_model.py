@@ -111,7 +111,7 @@ class StandardModel:
         return observe(self.as_object(), standard_evidence(self.routes(), self.deployments()))
 
     def deployments(self) -> list[Json] | None:
-        """Return the Deployments as the API shows them; None where that is not allowed."""
+        """Return the Deployments as the API shows them; None if that is not allowed."""
         return deployments(self.state, self.as_object()) if self.deployments_are_seen else None
 
     def as_object(self) -> Json:

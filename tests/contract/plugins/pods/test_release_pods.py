@@ -76,7 +76,7 @@ def test_an_image_that_cannot_be_pulled_fails_the_task_without_retries(
     run = run_deferred if deferrable else ConvertModelOperator.execute
     with pytest.raises(AirflowFailException, match=f"the image '{reference}' cannot be pulled") as failed:
         run(operator, context_of(operator))
-    assert "There is no image" in str(failed.value)
+    assert "does not exist" in str(failed.value)
     wait_until(lambda: not pods(core), "the pod is gone")
 
 

@@ -200,7 +200,7 @@ def test_key_that_is_none_lets_nothing_through(
 def test_address_of_no_version_is_refused(initializer: Initializer, source: str) -> None:
     """What is not a published version's address is refused before anything is read."""
     ended, told = initializer.run(source)
-    assert (ended, "is no published version" in told) == (3, True)
+    assert (ended, "is not a published version" in told) == (3, True)
 
 
 def test_folder_of_somebody_else_is_left_alone(published: ModelStoreHook, initializer: Initializer) -> None:

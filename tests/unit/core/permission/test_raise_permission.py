@@ -89,7 +89,7 @@ REFUSED: dict[str, tuple[tuple[Write, ...], str]] = {
     "it was refused": ((*GOOD, ended("refused")), "ended as refused"),
     "it is promoted": ((*GOOD, promotion()), "ended as promoted"),
     "who started it approved": ((*GOOD[:10], approved("promotion", "alice")), "by alice"),
-    "nobody known approved": ((*GOOD[:10], approved("promotion", "")), "by nobody known"),
+    "nobody known approved": ((*GOOD[:10], approved("promotion", "")), "by an unknown person"),
     "other bytes were approved": ((*GOOD[:10], approved("promotion", digest=OTHER_DIGEST)), "another one"),
     "the approval is of the run before": (
         (*GOOD, ended("failed"), *GOOD[:10]),

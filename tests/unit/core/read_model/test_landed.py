@@ -219,7 +219,7 @@ def test_what_has_not_landed_is_refused() -> None:
     require_landed(some, 3)
     with pytest.raises(UserError, match="version 4 of 'digits' is not uploaded") as caught:
         require_landed(some, 4)
-    assert caught.value.found == "landed: 3"
+    assert caught.value.found == "uploaded: 3"
     require_landed(some.model_copy(update={"is_whole": False}), 4)
     partly = Landed(model="digits", versions=(LandedVersion(version=4, is_complete=False),))
     with pytest.raises(UserError, match="not uploaded completely"):

@@ -149,7 +149,7 @@ def test_a_release_that_is_under_way_is_not_started_twice(server: FakeSlipway, c
 @pytest.mark.parametrize(
     ("arguments", "told", "next_command"),
     [
-        (("release", "digits", "3"), "being released already", "slipway get digits -w"),
+        (("release", "digits", "3"), "already being released", "slipway get digits -w"),
         (("release", "digits", "2"), "Version 2 is live", "slipway release digits 2 --force"),
         (("resume", "digits"), "not paused", "slipway pause digits"),
         (("unreject", "digits", "3", "-m", "fine"), "is not rejected", "slipway get digits"),
@@ -238,7 +238,7 @@ def test_who_started_a_release_cannot_approve_it_where_another_person_must(
     )
     called = call("approve", "digits")
     assert (called.code, server.writes) == (1, [])
-    assert "another person must agree" in called.err
+    assert "another person must approve it" in called.err
 
 
 def test_an_abort_marks_the_run_as_failed(server: FakeSlipway, call: Call) -> None:

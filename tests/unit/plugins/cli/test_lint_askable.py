@@ -84,7 +84,11 @@ def test_it_is_said_how_each_inputs_rows_are_taken(lint: Lint) -> None:
         ),
         (VOICE, {"rate": np.array("fast")}, "`rate`"),
         (VOICE.replace("speech", "voiced"), {}, "the model has no output `voiced`"),
-        (VOICE + "golden: {row_axis: {sound: 0}}\n", {}, "`golden.row_axis.sound` is no tensor of the model"),
+        (
+            VOICE + "golden: {row_axis: {sound: 0}}\n",
+            {},
+            "`golden.row_axis.sound` is not a tensor of the model",
+        ),
         (VOICE + "golden: {slices: [speaker]}\n", {}, "`speaker` is missing"),
     ],
 )

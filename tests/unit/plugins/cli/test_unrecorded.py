@@ -67,7 +67,7 @@ def test_what_has_not_landed_is_not_started(server: FakeSlipway, call: Call) -> 
     called = call("release", "digits", "9")
     assert called.code != 0
     assert "version 9 of 'digits' is not uploaded" in called.err
-    assert "landed: 4" in called.err
+    assert "uploaded: 4" in called.err
     assert server.writes == []
     assert call("release", "digits", "4").code == 0
 

@@ -144,6 +144,6 @@ def test_size_and_number_are_limited() -> None:
         require_plain_and_small({"a": 600, "b": 401}, 1000, "it")
     with pytest.raises(PodError, match="too large"):
         require_plain_and_small({f"f{number}": 0 for number in range(MAX_FILES + 1)}, 1000, "it")
-    with pytest.raises(PodError, match="nothing in it") as raised:
+    with pytest.raises(PodError, match="is empty") as raised:
         require_plain_and_small({}, 1000, "it")
     assert raised.value.kind == "InputMissingError"

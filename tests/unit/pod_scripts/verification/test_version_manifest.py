@@ -109,6 +109,6 @@ def test_what_a_worker_signed_is_what_a_pod_checks() -> None:
 )
 def test_address_of_no_version(source: str) -> None:
     """Only a version's repository is an address."""
-    with pytest.raises(PodError, match="is no published version"):
+    with pytest.raises(PodError, match="is not a published version"):
         parse_source(source)
     assert parse_source("s3://b/models/digits/2/repository/") == VERSION

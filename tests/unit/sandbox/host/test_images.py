@@ -61,7 +61,7 @@ def test_reference_without_a_name(reference: str) -> None:
 
 def test_unknown_image(tmp_path: Path) -> None:
     """An unknown name is answered with the known ones."""
-    with pytest.raises(images.ImageError, match=r"no image 'tensorflow'.*onnx"):
+    with pytest.raises(images.ImageError, match=r"image 'tensorflow' does not exist.*onnx"):
         images.build_image("tensorflow", tmp_path)
 
 
@@ -204,4 +204,4 @@ def test_the_interpreter_that_was_chosen_is_kept(
 def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     """The command answers an unknown name with one line and exit code 1."""
     assert images.main(["no-such-image"]) == 1
-    assert "There is no image 'no-such-image'" in capsys.readouterr().err
+    assert "The image 'no-such-image' does not exist" in capsys.readouterr().err

@@ -52,12 +52,12 @@ class ClassificationValidation(ValidationKind):
     """The output that holds scores by class (rows x classes), or the predicted class itself (rows)."""
     accuracy_min: Share = 0.9
     accuracy_drop_max: Share = 0.02
-    """How much lower than stable's the accuracy may be, on the same rows. What is surely lower, by the interval of the
+    """How much lower than stable's the accuracy may be, on the same rows. What is clearly lower, by the interval of the
     rows' differences, is refused although it reaches `accuracy_min`; 1: any.
     """
     class_recall_min: Share = 0.5
-    """Share of the rows of each class that must be answered with it, where the stable version surely reaches it and the
-    rows are enough to tell; 0: any.
+    """Share of the rows of each class that must be answered with it, if the stable version clearly reaches it and the
+    class has enough rows; 0: any.
     """
 
     def score(self, golden: GoldenSet, answers: Array, stable_answers: Array | None) -> ClassificationScores:

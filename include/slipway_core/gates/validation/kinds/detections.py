@@ -209,7 +209,7 @@ def _matched(found: Array, wanted: Array, iou_min: float) -> Array:
 def _f1(found: list[Array], wanted: list[Array], iou_min: float, *, of_nothing: float = 1.0) -> Array:
     """Return for each row twice the shared objects over all objects of both.
 
-    :param of_nothing: where neither has any. Of two versions such a row tells nothing: one that finds nothing anywhere
+    :param of_nothing: where neither has any. Of two versions such a row says nothing: one that finds nothing anywhere
         would agree in every row that shows nothing.
     """
     pairs = zip(found, wanted, strict=True)
@@ -263,7 +263,7 @@ def _against_labels(
 
 
 def _against_stable(sure: list[Array], stable: list[Array], asked: DetectionsValidation) -> Iterator[Measure]:
-    """Yield the agreement; nothing where neither version finds an object in any row, for then nothing is compared."""
+    """Yield the agreement; nothing if neither version finds an object in any row, for then nothing is compared."""
     if not any(map(len, (*sure, *stable))):
         return
     yield Measure(

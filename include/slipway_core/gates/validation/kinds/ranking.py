@@ -160,7 +160,7 @@ def _same_first(scores: Array, others: Array, top_k: int) -> float:
 
 
 def _questions(golden: GoldenSet) -> list[Array] | None:
-    """Return the rows of each question; None where each row is a question of its own."""
+    """Return the rows of each question; None if each row is a question of its own."""
     if golden.groups is None:
         return None
     values, places = np.unique(golden.groups, return_inverse=True)

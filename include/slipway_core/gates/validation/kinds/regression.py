@@ -84,7 +84,7 @@ class RegressionValidation(ValidationKind):
 class RegressionScores(ValidationScores):
     """The columns are finite, absolute_error, squared_error, explained if labels vary, and agrees if known.
 
-    Errors are in the label's unit, over the rows with finite answers; None where there is no such row.
+    Errors are in the label's unit, over the rows with finite answers; None if there is no such row.
     """
 
     mae: float | None

@@ -78,7 +78,7 @@ class TextValidation(ValidationKind):
     score_min: Share = 0.9
     """Mean score over the golden set; of `exact`, `normalized` and `contains` it is the share of the rows."""
     agreement_match: TextMatch = "normalized"
-    """How stable's answers are held against the candidate's. Both must decode greedily, or nothing is compared."""
+    """How the candidate's answers are compared with stable's. Both must decode greedily, or nothing is compared."""
     responses: Literal["join", "last"] = "join"
     """What a decoupled model's responses make: a text in pieces, or a text that the last one has in whole."""
 
@@ -87,7 +87,7 @@ class TextValidation(ValidationKind):
         return score_text(golden, answers, stable_answers, self)
 
     def gather(self, responses: Sequence[Sequence[Array]]) -> Array:
-        """Return a text for each request: its responses' joined, or the last one; None where it has no response.
+        """Return a text for each request: its responses' joined, or the last one; None if it has no response.
 
         :raises SpecError: a response has several texts.
         """

@@ -157,7 +157,7 @@ def _against_labels(labels: Array, found: Array, asked: VectorsValidation) -> Me
     nearest = _nearest(found, 1)
     same = (labels[nearest[:, 0]] == labels).astype(float)
     values, counts = np.unique(labels, return_counts=True)
-    same[np.isin(labels, values[counts < 2])] = np.nan  # a row without another of its kind tells nothing
+    same[np.isin(labels, values[counts < 2])] = np.nan  # a row without another of its kind says nothing
     return Measure(
         column="neighbour_accuracy",
         caption="Nearest row of the same label",

@@ -1,1 +1,1 @@
-"""The outputs that no score looks at, held against the stable version's answers to the same golden rows."""
+"""The outputs that no score looks at, compared with the stable version's answers to the same golden rows."""

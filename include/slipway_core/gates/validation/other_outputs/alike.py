@@ -41,7 +41,7 @@ def text(value: object) -> str:
 
 
 def one_a_row(values: Array) -> bool:
-    """Tell whether each row has one value."""
+    """Return whether each row has one value."""
     return values.ndim > 0 and len(values) > 0 and values.size == len(values)
 
 
@@ -53,7 +53,7 @@ def as_keys(values: Array) -> Array:
 
 
 def is_class_like(values: Array) -> bool:
-    """Tell whether each row has one value of a few: whole numbers, truth values or texts that come again."""
+    """Return whether each row has one value of a few: whole numbers, truth values or texts that come again."""
     if not one_a_row(values) or values.dtype.kind not in "iubOSU":
         return False
     return len(np.unique(as_keys(values))) <= max(2, len(values) // 2)

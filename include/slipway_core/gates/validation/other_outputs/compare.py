@@ -32,7 +32,7 @@ from slipway_core.gates.validation.other_outputs.result import OutputAnswers, Ou
 from slipway_core.gates.validation.scores import Array
 from slipway_core.spec.validation import Validation
 
-# Of the share of rows that go with the golden label: what an output must have in stable, and may surely lose.
+# Of the share of rows that go with the golden label: what an output must have in stable, and may clearly lose.
 _LABEL_GAIN, _LABEL_LOSS = 0.2, 0.1
 _MOST_ROWS = 2048
 
@@ -57,7 +57,7 @@ def compare_outputs(
 ) -> tuple[OutputResult, ...]:
     """Return what was found of each output of the candidate that is not scored, by its name.
 
-    :param stable: None where no stable version was asked.
+    :param stable: None if no stable version was asked.
     :param not_compared: why not, where one is live.
     """
     asked = validation.other_outputs
@@ -134,7 +134,7 @@ def _compared(case: _Case) -> dict[str, OutputResult]:
 
 
 def _tied(case: _Case, name: str, known: Mapping[str, Pair]) -> OutputResult | None:
-    """Return what equality and the relations to known outputs decide; None where they leave it open."""
+    """Return what equality and the relations to known outputs decide; None if they leave it open."""
     target = case.targets[name]
     if (
         target.stable.shape[0] != target.candidate.shape[0]
@@ -189,7 +189,7 @@ def _alone(case: _Case, name: str, others: list[str]) -> OutputResult:
 
 
 def _same_model(case: _Case) -> bool:
-    """Tell whether what is scored is stable's to the last digits: nothing was trained, so nothing else may differ."""
+    """Return whether what is scored is stable's to the last digits: nothing was trained, so nothing else may differ."""
     return bool(case.scored) and all(
         one.stable.dtype.kind == "f"
         and one.stable.shape == one.candidate.shape
@@ -211,7 +211,7 @@ def _kind(target: Pair) -> str:
 
 
 def _label_loss(case: _Case, target: Pair) -> str:
-    """Say where an output goes with the golden labels in the stable version, and surely does so less often now."""
+    """Say where an output goes with the golden labels in the stable version, and clearly does so less often now."""
     labels = case.golden.labels
     if not case.golden.has_labels or labels.ndim != 1 or labels.dtype.kind not in "iuO":
         return ""
@@ -239,7 +239,7 @@ def _as_classes(values: Array, labels: Array) -> Array:
 
 
 def _not_finite(candidate: Array, stable: Array | None) -> str:
-    """Say how many rows hold what is no number, where stable's are all numbers; lists may end with NaN in both."""
+    """Say how many rows hold what isn't a number, where stable's are all numbers; lists may end with NaN in both."""
     if candidate.dtype.kind != "f" or not candidate.size:
         return ""
     wrong = np.asarray(~np.isfinite(flat(candidate)).all(axis=1))

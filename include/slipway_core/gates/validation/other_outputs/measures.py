@@ -21,7 +21,7 @@ from slipway_core.written_numbers import number
 
 LEAST_ROWS = 8
 _CONFIDENCE = 0.95
-# Of agreement beyond chance (Cohen's kappa, a correlation): what surely lies below has nothing to do with stable's.
+# Of agreement beyond chance (Cohen's kappa, a correlation): what clearly lies below has nothing to do with stable's.
 _RELATED, _RELATED_TEXTS = 0.3, 0.1
 _SIZE_OF_ONE, _SIZE_OF_MANY, _SIZE_NEAR = 2.0, 4.0, 1.5
 _SHIFT_OF_ONE, _SHIFT_OF_MANY, _SHIFT_NEAR = 1.5, 3.0, 0.75

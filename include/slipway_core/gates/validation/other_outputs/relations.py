@@ -22,7 +22,7 @@ from slipway_core.gates.validation.other_outputs.alike import (
 from slipway_core.gates.validation.scores import Array
 from slipway_core.written_numbers import number
 
-# In stable a relation holds in so many rows, and in the candidate it is lost where it surely does in fewer.
+# In stable a relation holds in so many rows, and in the candidate it is lost where it clearly does in fewer.
 HOLDS, LOST = 0.98, 0.9
 _LEAST_ROWS = 3
 # A table of classes is one where its classes come again.
@@ -226,7 +226,7 @@ def _classes(stable: Array, candidate: Array) -> Iterator[tuple[tuple[Array, Arr
 
 
 def table_of(classes: Array, values: Array) -> dict[str, str] | None:
-    """Return for each class the value that most of its rows have; None where the values are none of a few."""
+    """Return for each class the value that most of its rows have; None if the values are none of a few."""
     if not is_class_like(values) or len(values) != len(classes):
         return None
     found: dict[str, str] = {}

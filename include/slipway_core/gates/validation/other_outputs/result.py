@@ -46,7 +46,7 @@ class OutputAnswers:
 
 
 def not_looked_at(results: Sequence[OutputResult]) -> list[str]:
-    """Return the names of the outputs that nobody has looked at."""
+    """Return the names of the outputs that were not checked."""
     return [one.name for one in results if one.status == "not_looked_at"]
 
 

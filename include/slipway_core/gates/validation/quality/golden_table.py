@@ -1,4 +1,4 @@
-"""The golden set as a table, one row for each golden row, that expectations are held against."""
+"""The golden set as a table for expectations, one row for each golden row."""
 
 from __future__ import annotations
 

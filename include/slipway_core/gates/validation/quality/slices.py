@@ -80,7 +80,7 @@ def slice_figures(slices: Mapping[str, Array], numbers: ValidationScores) -> tup
 def slices_not_compared(
     slices: Mapping[str, Array], numbers: ValidationScores, found: Sequence[SliceFigure]
 ) -> tuple[str, ...]:
-    """Say which limits of slices were held against nothing, in words; agreement is asked where a version is live.
+    """Say which limits of slices had no figure to check, in words; agreement is checked only if a version is live.
 
     :param found: what `slice_figures` has found.
     """

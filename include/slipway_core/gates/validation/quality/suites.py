@@ -103,7 +103,7 @@ def judge_suites(suites: Sequence[SuiteResult], confidence: float, *, insists: b
 def _decided(
     result: Mapping[str, Any], columns: Mapping[str, Sequence[Any]], confidence: float
 ) -> dict[str, Any]:
-    """Return what the column's values decide: nothing where there are too few of them, or none at all.
+    """Return what the column's values decide: nothing if there are too few of them, or none at all.
 
     The library calls most expectations of a column without a value met.
     """

@@ -88,7 +88,7 @@ def safe_revision(goal: RollBack, observed: KnativeObserved) -> str:
     """Return the running revision of the good version: the one noted when the canary began, else the rolled
     out one.
 
-    "" where none is known, which is so after a promotion that nothing was noted about.
+    "" if none is known, which is so after a promotion that nothing was noted about.
     """
     if noted := _noted(goal, observed):
         return noted
@@ -99,7 +99,7 @@ def safe_revision(goal: RollBack, observed: KnativeObserved) -> str:
 
 
 def _noted(goal: RollBack, observed: KnativeObserved) -> str:
-    """Return the revision of the good version that was noted when the canary began; "" where none was, or where it is
+    """Return the revision of the good version that was noted when the canary began; "" if none was, or where it is
     known to serve another one.
     """
     if observed.annotation(STABLE_URI) != goal.stable_uri:

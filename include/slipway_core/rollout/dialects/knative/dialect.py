@@ -55,7 +55,7 @@ class KnativeDialect(Dialect[KnativeObserved]):
         )
 
     def annotations(self, notes: Mapping[str, str]) -> dict[str, str]:
-        """Return the notes; and each revision with a place in the traffic is given a host of its own."""
+        """Return the notes; and each revision with a place in the traffic is given its own host."""
         return {**notes, TAG_ROUTING: "true"}
 
     def predictor_fields(self, notes: Mapping[str, str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def features_needed(isvc: Mapping[str, Any]) -> tuple[str, ...]:
 def features_lacking(isvc: Mapping[str, Any], config: Mapping[str, str] | None) -> tuple[str, ...]:
     """Return why Knative would refuse the pods of an InferenceService, each with what to do; () where it would not.
 
-    :param config: the ConfigMap's data; None where it cannot be seen, which not everybody may.
+    :param config: the ConfigMap's data; None if it cannot be seen, which not everybody may.
     """
     if config is None:
         return ()

@@ -9,7 +9,7 @@ Read in KServe's source (`inference_service_status.go`, `ksvc_reconciler.go`, 0.
   100, the controller sets latestRolledout back to previousRolledout: a percent without a new spec leads to
   the model before.
 - `status.observedGeneration` is copied from the Knative Service, whose generations are counted apart
-  (kserve#6081). It may lag for ever or run ahead, so nothing is concluded from it: the status may be older than the
+  (kserve#6081). It may lag forever or run ahead, so nothing is concluded from it: the status may be older than the
   spec. What KServe has acted on, the Knative Service's own spec shows, and what a revision serves, the revision.
 - `traffic` is what Knative intends, not what the router does (`view.py`).
 - An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
@@ -93,7 +93,7 @@ class KnativeObserved(Observed):
         return (self.knative.template, self.knative.latest_percent) == (named, wanted)
 
     def serves(self, revision: str) -> str:
-        """Return what a revision serves, by its own template; "" where that was not read, or does not tell."""
+        """Return what a revision serves, by its own template; "" if that was not read, or does not tell."""
         made = self.revisions.get(revision)
         return "" if made is None else made.storage_uri
 
@@ -118,7 +118,7 @@ class KnativeObserved(Observed):
         return "" if self.knative is None else self.knative.pending(self.canary_percent, self.traffic)
 
     def revision_of(self, storage_uri: str) -> str:
-        """Return the revision that serves `storage_uri`, or did before it was rolled back; "" where none is known."""
+        """Return the revision that serves `storage_uri`, or did before it was rolled back; "" if none is known."""
         if self.storage_uri == storage_uri:
             return self.latest_created
         return self.annotation(REPLACED_REVISION) if self.annotation(ROLLED_BACK_URI) == storage_uri else ""
@@ -140,7 +140,7 @@ class KnativeObserved(Observed):
         return all(self._is_off(one, storage_uri) for one in {*led, self.latest_rolledout})
 
     def _is_off(self, revision: str, storage_uri: str) -> bool:
-        """Tell whether a revision is known to serve something else, by its template, or else by our own note of it."""
+        """Whether a revision is known to serve something else, by its template, or else by our own note of it."""
         if self.serves(revision):
             return self.serves(revision) != storage_uri
         is_noted = revision == self.annotation(STABLE_REVISION) != ""

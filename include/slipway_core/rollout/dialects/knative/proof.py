@@ -23,7 +23,7 @@ _REMEDY = (
 
 
 def doubt(observed: KnativeObserved, uri: str) -> str:
-    """Return why the newest revision is not known to serve `uri` with what the spec gives it; "" where it is."""
+    """Return why the newest revision is not known to serve `uri` with what the spec gives it; "" if it is."""
     service, latest = observed.knative, observed.latest_created
     if observed.unseen:
         return f"What KServe has made of the spec cannot be read: {observed.unseen}. {_REMEDY}"
@@ -43,7 +43,7 @@ def doubt(observed: KnativeObserved, uri: str) -> str:
 
 
 def live_doubt(observed: KnativeObserved, uri: str) -> str:
-    """Return why `uri` is not known to be what everybody gets, now and when the controllers have done all; "" where
+    """Return why `uri` is not known to be what everybody gets, now and when the controllers have done all; "" if
     it is.
     """
     found = doubt(observed, uri)
@@ -58,7 +58,7 @@ def live_doubt(observed: KnativeObserved, uri: str) -> str:
 
 
 def is_of_the_rollback(observed: KnativeObserved, uri: str) -> bool:
-    """Tell whether every revision from the latest ready one on serves `uri`: it is of the rollback's own naming, and
+    """Return whether every revision from the latest ready one on serves `uri`: it is of the rollback's own naming, and
     the spec has had no change since but the release of its percent.
     """
     made = observed.revisions.get(observed.latest_ready)
@@ -68,7 +68,7 @@ def is_of_the_rollback(observed: KnativeObserved, uri: str) -> bool:
 
 
 def is_named_by_the_rollback(observed: KnativeObserved) -> bool:
-    """Tell whether the spec is as a rollback has left it when it named the good version."""
+    """Return whether the spec is as a rollback has left it when it named the good version."""
     return observed.restored_at == str(observed.generation)
 
 

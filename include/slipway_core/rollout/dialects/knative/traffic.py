@@ -24,7 +24,7 @@ _TAG = "prev"
 
 
 def leading_back(observed: KnativeObserved, safe: str, phase: str) -> PatchMade | None:
-    """Return what leads everyone on the newest revision to `safe`; None where nothing is to be done, or can be.
+    """Return what leads everyone on the newest revision to `safe`; None if nothing is to be done, or can be.
 
     Tags stay, and so do the shares of revisions that are neither.
     """
@@ -54,7 +54,7 @@ def _names(target: Mapping[str, Any], revision: str) -> bool:
 
 
 def _may_be(target: Mapping[str, Any], newest: set[str]) -> bool:
-    """Tell whether a target leads to one of these revisions, or to whichever is the latest ready one."""
+    """Return whether a target leads to one of these revisions, or to whichever is the latest ready one."""
     return target.get("latestRevision") is True or text(target.get("revisionName")) in newest
 
 

@@ -1,7 +1,7 @@
 """What an InferenceService's status tells of its Knative route: who gets the traffic, and whether it is so already.
 
 `traffic` is what Knative intends. It is written before the ingress has taken it, with PredictorRouteReady "Unknown"
-(IngressNotConfigured); a slow ingress leaves it so for seconds, a dead one for ever. Recorded on KServe's main of
+(IngressNotConfigured); a slow ingress leaves it so for seconds, a dead one forever. Recorded on KServe's main of
 2026-08-21 with Knative Serving 0.48: 0.3 to 1.5 s at every change.
 
 Whether a "True" is left over from before: KServe copies traffic and condition in one from the Knative Service, which
@@ -83,7 +83,7 @@ class KnativeService:
         return _latest_percent(self.targets)
 
     def pending(self, wanted: int | None, actual: Mapping[str, int]) -> str:
-        """Return why users are not known to be led by what the InferenceService says; "" where they are.
+        """Return why users are not known to be led by what the InferenceService says; "" if they are.
 
         :param wanted: the percent in the spec.
         :param actual: the traffic in the status, percent by revision.
@@ -102,7 +102,7 @@ def knative_service_name(service: str) -> str:
 
 
 def knative_service(found: Mapping[str, Any] | None, service: str, uid: str) -> KnativeService | None:
-    """Read the Knative Service of an InferenceService; None where it is not KServe's, or cannot be read whole."""
+    """Read the Knative Service of an InferenceService; None if it is not KServe's, or cannot be read whole."""
     metadata = mapping(mapping(found).get("metadata"))
     targets = mapping(mapping(found).get("spec")).get("traffic")
     known = items(targets)
@@ -173,7 +173,7 @@ def _users(shares: Mapping[str, int]) -> dict[str, int]:
 
 
 def _route_pending(status: Mapping[str, Any], targets: Any, wanted: int | None) -> str:
-    """Return why the router is not known to do what the traffic says; "" where it is.
+    """Return why the router is not known to do what the traffic says; "" if it is.
 
     :param wanted: the percent in the spec.
     """

@@ -1,4 +1,4 @@
-"""The HTTPRoute by which testers reach a candidate in Standard mode, on a host of its own.
+"""The HTTPRoute by which testers reach a candidate in Standard mode, on its own host.
 
 Not by a header on the service's own host: KServe's route matches by a regular expression, and Gateway API leaves
 open whether that or a rule with a header goes first (`HTTPRouteRule.matches`: "the precedence of RegularExpression
@@ -26,7 +26,7 @@ _LABEL_LIMIT = 63
 
 @dataclass(frozen=True)
 class CandidateRoute:
-    """What is seen of it: host and backend, and whether the Gateways have taken it; "" where there is none."""
+    """What is seen of it: host and backend, and whether the Gateways have taken it; "" if there is none."""
 
     host: str = ""
     backend: str = ""
@@ -48,7 +48,7 @@ def is_own(route: Mapping[str, Any], service: str) -> bool:
 def candidate_route(
     service: str, uid: str, backend: str, routes: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the manifest that leads the candidate's host to `backend`; None where there is nothing to make it after.
+    """Return the manifest that leads the candidate's host to `backend`; None if there is nothing to make it after.
 
     `routes` must hold the predictor's own, of which it takes Gateways, host and port.
     """

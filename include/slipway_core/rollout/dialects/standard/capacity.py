@@ -29,7 +29,7 @@ def replicas_before(view: StandardView, entry: CanaryEntry) -> int:
 
 
 def unseen(view: StandardView, backend: str) -> str:
-    """Return why nobody knows how many pods `backend` has; "" where it is known."""
+    """Return why nobody knows how many pods `backend` has; "" if it is known."""
     if view.deployments is None:
         return (
             "The Deployments cannot be read, so the number of pods is unknown: allow the account to list "
@@ -39,7 +39,7 @@ def unseen(view: StandardView, backend: str) -> str:
 
 
 def unproved(view: StandardView, backend: str, uri: str) -> str:
-    """Return why all pods of `backend` are not known to serve `uri`; "" where they are."""
+    """Return why all pods of `backend` are not known to serve `uri`; "" if they are."""
     hidden = unseen(view, backend)
     if hidden or view.deployments is None:
         return hidden
@@ -51,7 +51,7 @@ def unproved(view: StandardView, backend: str, uri: str) -> str:
 
 
 def missing(view: StandardView, backend: str, pods: int) -> str:
-    """Return what keeps `backend` from having `pods` available pods; "" where it has them."""
+    """Return what keeps `backend` from having `pods` available pods; "" if it has them."""
     hidden = unseen(view, backend)
     if hidden or view.deployments is None:
         return hidden
@@ -62,6 +62,6 @@ def missing(view: StandardView, backend: str, pods: int) -> str:
 
 
 def incomplete(view: StandardView, uri: str) -> str:
-    """Return what is missing of a first version's replicas; "" where all are available, and serve it."""
+    """Return what is missing of a first version's replicas; "" if all are available, and serve it."""
     backend = view.stable_backend
     return missing(view, backend, stable_replicas(view)) or unproved(view, backend, uri)

@@ -245,7 +245,7 @@ def _to_weight(weight: int, entry: CanaryEntry, observed: Observed, view: Standa
 def _prepared(
     weight: int, entry: CanaryEntry, observed: Observed, view: StandardView, phase: str
 ) -> Action | None:
-    """Return what is left to do before the candidate has the pods that carry a weight; None where it has them."""
+    """Return what is left to do before the candidate has the pods that carry a weight; None if it has them."""
     pods = needed(replicas_before(view, entry), weight)
     if entry.min_replicas >= pods:
         short = missing(view, view.backend(entry), pods) or _served(entry, view)
@@ -293,7 +293,7 @@ def _await_promotion(uri: str, observed: Observed, view: StandardView) -> Action
 
 
 def _served(entry: CanaryEntry, view: StandardView) -> str:
-    """Return why the candidate's pods are not known to serve what the spec names; "" where they are."""
+    """Return why the candidate's pods are not known to serve what the spec names; "" if they are."""
     return unproved(view, view.backend(entry), entry.storage_uri)
 
 

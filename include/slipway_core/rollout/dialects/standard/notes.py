@@ -19,7 +19,7 @@ from slipway_core.rollout.fields import (
 
 
 def own_urls(view: StandardView) -> dict[str, str]:
-    """Return the address of slipway's canary, where a route of its own leads to it."""
+    """Return the address of slipway's canary, where its own route leads to it."""
     if view.own is None or view.own_route.backend != view.backend(view.own) or not view.own_route.current:
         return {}
     return {view.own_route.backend: f"http://{view.own_route.host}"}
@@ -40,7 +40,7 @@ def _ours(notes: Mapping[str, str]) -> dict[str, str]:
 
 
 def leads_nobody_to(view: StandardView, uri: str) -> bool:
-    """Tell whether the spec gives `uri` nothing, and nobody is led to pods that serve it, or may."""
+    """Return whether the spec gives `uri` nothing, and nobody is led to pods that serve it, or may."""
     wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == uri)
     led = {backend for backend, share in view.route.traffic.items() if share}
     pods = [one for one in map((view.deployments or {}).get, led) if one is not None]

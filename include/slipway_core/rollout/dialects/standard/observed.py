@@ -55,7 +55,7 @@ class StandardObserved(Observed):
         return gateway_notes(self.view.routes)
 
     def pods_refused(self, revision: str) -> str:
-        """Return why the cluster makes no more pods of a Deployment; "" where it does, or does not tell."""
+        """Return why the cluster makes no more pods of a Deployment; "" if it does, or does not tell."""
         found = None if self.view.deployments is None else self.view.deployments.get(revision)
         return "" if found is None else found.refused
 

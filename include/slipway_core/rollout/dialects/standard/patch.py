@@ -141,7 +141,7 @@ def _while_canary(before: int | None, replicas: int, view: StandardView) -> int 
 
 
 def _before(entry: CanaryEntry) -> int | None:
-    """Return stable's minReplicas as noted; None where it had none."""
+    """Return stable's minReplicas as noted; None if it had none."""
     return number_in(entry.notes.get(STABLE_MIN_REPLICAS, ""))
 
 
@@ -155,7 +155,7 @@ def _lowered(view: StandardView, entry: CanaryEntry) -> Json:
 
 
 def _strategy(view: StandardView) -> Json:
-    """Return slipway's `deploymentStrategy`, together with what the owner has said; nothing where that says enough."""
+    """Return slipway's `deploymentStrategy`, together with what the owner has said; nothing if that says enough."""
     strategy = mapping(view.predictor.get("deploymentStrategy"))
     rolling = mapping(strategy.get("rollingUpdate"))
     if strategy.get("type", "RollingUpdate") != "RollingUpdate" or "maxUnavailable" in rolling:

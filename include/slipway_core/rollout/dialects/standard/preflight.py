@@ -46,7 +46,7 @@ def cluster_config(data: Mapping[str, str]) -> ClusterConfig:
 def problems(isvc: Mapping[str, Any], view: StandardView, config: ClusterConfig | None) -> Iterator[str]:
     """Yield each reason, with what to do.
 
-    :param config: what the ConfigMap says; None where not everybody may read it: then what is seen of the routes must
+    :param config: what the ConfigMap says; None if not everybody may read it: then what is seen of the routes must
         do.
     """
     yield from _routing(isvc, view, config)

@@ -17,8 +17,8 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 class Replicas:
     """How many pods a Deployment wants, and how many of its present template answer for certain.
 
-    `storage_uri` is what the template serves, "" where it does not tell; `are_alike`: there are no pods of another one.
-    `refused` is why the cluster makes no more pods of it, such as a quota or a webhook's answer; "" where it does.
+    `storage_uri` is what the template serves, "" if it does not tell; `are_alike`: there are no pods of another one.
+    `refused` is why the cluster makes no more pods of it, such as a quota or a webhook's answer; "" if it does.
     """
 
     wanted: int
@@ -65,5 +65,5 @@ def needed(replicas: int, weight: int) -> int:
 
 
 def number_in(note: str) -> int | None:
-    """Return the number of replicas that a note tells; None where it tells none."""
+    """Return the number of replicas that a note tells; None if it tells none."""
     return int(note) if note.isascii() and _NUMBER.fullmatch(note) else None

@@ -20,7 +20,7 @@ from slipway_core.rollout.fields import is_made_for, items, mapping, text, whole
 
 
 def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchMade | None:
-    """Return what leads everyone who is on the backend `off` to `to`; None where no route of KServe's leads there.
+    """Return what leads everyone who is on the backend `off` to `to`; None if no route of KServe's leads there.
 
     Only the weights of these two change; all else of a rule is given back as it is.
     """
@@ -43,7 +43,7 @@ def dead_backends(view: StandardView) -> tuple[str, ...]:
 
 
 def dropping(view: StandardView, backends: Collection[str], phase: str) -> PatchMade | None:
-    """Return what takes references without a share out of KServe's routes; None where none can go."""
+    """Return what takes references without a share out of KServe's routes; None if none can go."""
     patches = []
     for name, version, rules in _routes_of_kserve(view):
         left = [_without(rule, backends) for rule in rules]

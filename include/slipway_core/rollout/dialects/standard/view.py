@@ -128,7 +128,7 @@ class StandardView:
     """One InferenceService in Standard mode. `predictor` is its `spec.predictor`, whole.
 
     `own_route` is the HTTPRoute of slipway's that leads testers to the candidate; `route_to` returns it as it should be
-    for a canary, None where KServe's own routes tell of no host. `deployments` tells of the pods, by backend; None
+    for a canary, None if KServe's own routes tell of no host. `deployments` tells of the pods, by backend; None
     where nobody could see. `unreadable` names the parts of `spec.canary` that are
     of no known form.
     """
@@ -157,7 +157,7 @@ class StandardView:
 
     @property
     def stable_name(self) -> str:
-        """The stable predictor's name, "" where it has none."""
+        """The stable predictor's name, "" if it has none."""
         return text(self.predictor.get("name"))
 
     @property
@@ -197,11 +197,11 @@ class StandardView:
         return serving | ({backend_name(self.service, predictor_name(storage_uri))} - {self.stable_backend})
 
     def route_to(self, entry: CanaryEntry) -> dict[str, Any] | None:
-        """Return the HTTPRoute that leads testers to a canary; None where no host can be made for it."""
+        """Return the HTTPRoute that leads testers to a canary; None if no host can be made for it."""
         return candidate_route(self.service, self.uid, self.backend(entry), self.routes)
 
     def echo(self, entry: CanaryEntry) -> CanaryEcho | None:
-        """Return what the status says of a canary; None where the controller has not taken note of it."""
+        """Return what the status says of a canary; None if the controller has not taken note of it."""
         return self.echoes.get(entry.name)
 
 
@@ -314,7 +314,7 @@ def _percent(weight: int, total: int) -> int:
 
 
 def _is_taken(route: Mapping[str, Any]) -> bool:
-    """Tell whether every Gateway says that it has accepted the route in its present generation."""
+    """Return whether every Gateway says that it has accepted the route in its present generation."""
     generation = whole(mapping(route.get("metadata")).get("generation")) or 0
     accepted = [
         condition
@@ -329,7 +329,7 @@ def _is_taken(route: Mapping[str, Any]) -> bool:
 
 
 def _is_about(observed: Any, generation: int) -> bool:
-    """Tell whether a condition is about this generation; one that names none is about the newest."""
+    """Return whether a condition is about this generation; one that names none is about the newest."""
     if observed is None:
         return True
     number = whole(observed)

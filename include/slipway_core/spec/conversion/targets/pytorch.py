@@ -30,7 +30,7 @@ class PytorchConversion(NetworkSettings):
     module: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")] | None = None
     """`state_dict`: the module's class, as `package.module:Class`."""
     module_file: FileName | None = None
-    """`state_dict`: the Python file with the class, beside the model."""
+    """`state_dict`: the Python file with the class, in the model's folder."""
     module_arguments: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     """`state_dict`: what the class's constructor gets, by name."""
     inputs: tuple[Text, ...] = ()

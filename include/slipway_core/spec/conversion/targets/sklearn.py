@@ -17,7 +17,7 @@ class SklearnConversion(EstimatorSettings):
     library: ClassVar[Library] = "sklearn"
     target: Literal["sklearn"] = "sklearn"
     trusted_types: tuple[Text, ...] = ()
-    """Types in a .skops file that skops does not trust by itself, such as sklearn.tree._tree.Tree in forests."""
+    """Types in a .skops file that skops does not trust by default, such as sklearn.tree._tree.Tree in forests."""
 
     def target_arguments(self, uri: Uri) -> list[str]:
         """Return what all estimators have, and the types that are trusted."""

@@ -27,9 +27,9 @@ class TensorRtConversion(EngineSettings):
 
     precision: Literal["fp32", "fp16", "int8"] = "fp16"
     max_batch_size: Count = 64
-    """Of the profile that is made for a model of which only the batch varies."""
+    """Of the profile for a model in which only the batch size varies."""
     opt_batch_size: Count | None = None
-    """The batch that this profile is tuned for; left out: the largest."""
+    """The batch that this profile is tuned for; default: the largest."""
     profiles: tuple[dict[str, ShapeRange], ...] = ()
     """Optimisation profiles, each with the shapes of every input."""
     calibration: S3Url | None = None
@@ -39,7 +39,7 @@ class TensorRtConversion(EngineSettings):
     timing_cache: S3Url | None = None
     """A prefix where timings are kept from build to build, by GPU and TensorRT."""
     workspace_mib: Mebibytes | None = None
-    """GPU memory for scratch space; left out: all there is."""
+    """GPU memory for scratch space; default: all there is."""
     builder_optimization_level: Annotated[int, Field(ge=0, le=5)] = 3
     tf32: bool = False
     sparse_weights: bool = False

@@ -36,7 +36,7 @@ class TensorRtLlmConversion(EngineSettings):
     precision: Literal["fp16", "bf16", "int8", "int4"] = "bf16"
     """`int8` and `int4`: of the weights alone."""
     dtype: Literal["auto", "float16", "bfloat16"] = "auto"
-    """What int8 and int4 weights are multiplied in."""
+    """The type in which int8 and int4 weights are multiplied."""
     hub: HubModel | None = None
     """Instead of a checkpoint in S3; the pod needs a way to the hub, and HF_TOKEN for a gated model."""
     family: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")] = "llama"
@@ -48,7 +48,7 @@ class TensorRtLlmConversion(EngineSettings):
     """Tokens of one step, all requests together; more than 16384 costs memory and seldom helps."""
     max_input_len: Count = 1024
     max_seq_len: Count | None = None
-    """Prompt and answer together; left out: the model's own limit."""
+    """Prompt and answer together; default: the model's own limit."""
     max_beam_width: Count = 1
     multiple_profiles: bool = True
     reduce_fusion: bool = False
@@ -60,7 +60,7 @@ class TensorRtLlmConversion(EngineSettings):
     chunked_context: bool = False
     scheduler: Literal["guaranteed_no_evict", "max_utilization"] = "guaranteed_no_evict"
     streaming: bool = True
-    """Tokens as they come: clients use the streaming call."""
+    """Send tokens as they are generated: clients use the streaming call."""
     max_queue_delay_us: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     tokenizer_instances: Annotated[int, Field(ge=1, le=64)] = 1
     serving_root: Annotated[str, Field(pattern=r"^/[\w./-]*$")] = "/mnt/models"
@@ -90,7 +90,7 @@ class TensorRtLlmConversion(EngineSettings):
 
     @property
     def has_source(self) -> bool:
-        """Tell whether the checkpoint is in S3 and not on the hub."""
+        """Return whether the checkpoint is in S3 and not on the hub."""
         return self.hub is None
 
     def converter_arguments(self, uri: Uri) -> list[str]:

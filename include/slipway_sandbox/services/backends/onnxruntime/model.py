@@ -144,7 +144,7 @@ class TritonPythonModel:
     def _shared_out(
         self, name: str, array: np.ndarray, requests: list[Arrays], rows: list[int]
     ) -> list[np.ndarray] | None:
-        """Return each request's part of an output; None where it does not carry the batch."""
+        """Return each request's part of an output; None if it does not carry the batch."""
         if name in self.scattered:
             shapes = [arrays[self.scattered[name]].shape for arrays in requests]
             return scattered(array, shapes)
@@ -222,7 +222,7 @@ def open_session(path: Path, model: str, version: str) -> onnxruntime.InferenceS
 
 
 def differences(config: dict, session: onnxruntime.InferenceSession) -> list[str]:
-    """Return in words what the configuration declares otherwise than the model; empty where they agree.
+    """Return in words what the configuration declares otherwise than the model; empty if they agree.
 
     A model may have outputs that the configuration leaves out; it may not need inputs that are left out.
     """

@@ -64,5 +64,5 @@ def test_a_store_that_stands_still_is_could_not_check(
         store_process.signal(signal.SIGCONT)
     with pytest.raises(AirflowFailException, match="rent: could not check, its task has failed"):
         run.show()
-    assert "nobody knows how these are" in run.page("page.html")
+    assert "so their state is unknown" in run.page("page.html")
     assert run.look().standing == "checked"

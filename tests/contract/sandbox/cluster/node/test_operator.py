@@ -130,7 +130,7 @@ def test_a_missing_image_fails_the_task_at_once_and_names_the_remedy(make_operat
     with pytest.raises(AirflowException) as failed:
         operator.execute(context_of(operator))
     assert "ErrImagePull" in str(failed.value.__context__)
-    assert "There is no image 'unbuilt'" in str(failed.value.__context__)
+    assert "The image 'unbuilt' does not exist" in str(failed.value.__context__)
 
 
 def test_a_pods_deadline_fails_the_task(core: client.CoreV1Api, make_operator: MakeOperator) -> None:

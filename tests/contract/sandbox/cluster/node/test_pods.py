@@ -159,7 +159,7 @@ def test_an_image_that_cannot_be_built_keeps_the_pod_waiting_and_says_why(
         return lambda: state if (state := waiting()) and state.reason == reason else None
 
     state = wait_until(waits_with("ErrImagePull"), "the image is missed")
-    assert "There is no image 'later'" in state.message
+    assert "The image 'later' does not exist" in state.message
     wait_until(waits_with("ImagePullBackOff"), "the node backs off")
     (emulator.folder / "images" / "later").symlink_to(sys.prefix)
     assert ended(name).status.phase == "Succeeded"
