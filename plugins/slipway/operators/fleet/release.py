@@ -236,9 +236,9 @@ def require_settled(outcome: FleetOutcome) -> None:
         return
     raise ServerUnavailableError(
         f"the fleet {outcome.fleet!r} could not be led back on {', '.join(open_ones) or 'any server'}",
-        expected="all servers with what they had before",
+        expected="all servers in their previous state",
         found="; ".join(outcome.reasons),
-        remedy="see to the servers that are named; the next try of this task goes on",
+        remedy="fix the named servers; the next try of this task continues from here",
     )
 
 
