@@ -27,7 +27,7 @@ def measure() -> Figure:
     interval, rate = report["against_defaults"], report["request_rate_rps"]
     found = f"at {rate:.0f} requests/s, of {report['saturation_rps']:.0f} that the defaults answer at most"
     if interval is None:
-        return Figure("tuning_p95_reduction_percent", 0.0, "%", note=f"{report['told']} {found}")
+        return Figure("tuning_p95_reduction_percent", 0.0, "%", note=f"{report['summary']} {found}")
     low, high = (100 * (1 - interval[bound]) for bound in ("high", "low"))
     note = (
         f"95 % interval {low:.0f} to {high:.0f} over {interval['rounds']} rounds in turns; {found}; "

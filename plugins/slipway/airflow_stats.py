@@ -48,7 +48,7 @@ class AirflowStats:
         if not done.wait(self._limit_s):
             self._hangs = True
             log.warning(
-                "Airflow's metrics took longer than %g s and are switched off: see the options of [metrics]",
+                "Airflow's metrics took longer than %g s and are turned off: see the options in [metrics]",
                 self._limit_s,
             )
 

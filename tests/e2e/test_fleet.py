@@ -48,12 +48,12 @@ def test_run_that_a_person_stops_goes_back(fleet: FleetStory) -> None:
     assert stopped.run.state == "failed"
     assert stopped.tasks == {"place": "success", "release": "failed", "settle": "success"}
     assert_on(stopped, 3)
-    assert stopped.note.startswith(f"{FLEET} 1: ended in the middle, and settled: rolled back")
+    assert stopped.note.startswith(f"{FLEET} 1: interrupted, then settled: rolled back")
 
 
 def test_server_that_differs_is_told(fleet: FleetStory) -> None:
     """The watch fails, and keeps in the bucket what it has told: the version, and what is loaded besides."""
-    assert set(fleet.told.told) == {
+    assert set(fleet.notified.told) == {
         f"{LEFT} serves version 1, the fleet's version is 3",
         f"{LEFT} has {ON_CALL}_v3 loaded as well",
     }

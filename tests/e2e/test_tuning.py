@@ -14,7 +14,7 @@ def test_better_setting_is_proposed_as_a_change_of_the_release_file(drift: Drift
     """The diff lies in the bucket beside the page, and takes away the batching that costs latency."""
     tuned = drift.tuned
     assert tuned.run.state == "success"
-    assert tuned.report["status"] == "improved", tuned.report["told"]
+    assert tuned.report["status"] == "improved", tuned.report["summary"]
     assert "\n-    max_queue_delay_us: 100000\n" in tuned.evidence["proposal.diff"].decode()
     assert "max_queue_delay_us: 100000" not in tuned.evidence["proposal.yaml"].decode()
 
@@ -28,6 +28,6 @@ def test_nothing_is_changed(drift: DriftStory) -> None:
 
 def test_run_tells_what_was_found(drift: DriftStory) -> None:
     """Its note has the conclusion; the page shows every trial."""
-    assert drift.tuned.note.startswith(f"{DRIFTING} 1: tuning: {drift.tuned.report['told'][:40]}")
+    assert drift.tuned.note.startswith(f"{DRIFTING} 1: tuning: {drift.tuned.report['summary'][:40]}")
     assert len(drift.tuned.report["trials"]) >= 3
     assert "a change is proposed" in drift.tuned.evidence["tuning.html"].decode()

@@ -37,14 +37,14 @@ class NameTakenError(UserError):
 class Done:
     """What Airflow was asked for.
 
-    :param told: a sentence.
+    :param message: what came of it, in a sentence.
     :param became: what came of it: it was done; or nothing was, because a run about the same is under way, the same was
         asked for before, or somebody has answered the question.
     """
 
     dag_id: str
     run_id: str
-    told: str
+    message: str
     became: Literal["done", "under_way", "asked_before", "answered_before"] = "done"
 
     @property
@@ -83,17 +83,17 @@ async def _start(airflow: Airflow, act: Act, request: StartRun, nonce: str) -> D
         else:
             other = await _under_way(airflow, request.workflow, named) if act.one_at_a_time else None
             if other is not None:
-                return Done(dag_id, other, f"It is under way already, as the run {other}.", "under_way")
+                return Done(dag_id, other, f"The run {other} is already under way.", "under_way")
             run_id = await _free_run_id(airflow, dag_id, named)
         created = await _create_run(airflow, dag_id, run_id, request)
         if created.run_id:
             return Done(dag_id, created.run_id, f"{act.title}: started as the run {created.run_id}.")
         if run_id is not None and (nonce or created.was_asked_twice):
-            return Done(dag_id, run_id, f"It was asked for already, as the run {run_id}.", "asked_before")
+            return Done(dag_id, run_id, f"It was already requested, as the run {run_id}.", "asked_before")
     raise NameTakenError(
-        f"{act.title}: others start the same at this moment",
-        expected=f"a name for the run that is free, such as {named}",
-        found=f"it was taken {_ATTEMPTS} times",
+        f"{act.title}: others are starting the same at this moment",
+        expected=f"an unused run name, such as {named}",
+        found=f"the name was taken {_ATTEMPTS} times",
         remedy="try again",
     )
 
@@ -162,13 +162,13 @@ async def _fail(airflow: Airflow, request: FailRun, model: str | None) -> Done:
     dag_id, run_id = dag_id_of(request.workflow), request.run_id
     run = await airflow.get("dags", dag_id, "dagRuns", run_id)
     if (run.get("conf") or {}).get("model") != model:
-        raise OtherRunError(f"The run {run_id} is no release of {model}")
+        raise OtherRunError(f"The run {run_id} is not a release of {model}")
     if run.get("state") not in UNDER_WAY:
-        raise RunOverError(f"The run {run_id} is over: it is {run.get('state')}")
+        raise RunOverError(f"The run {run_id} is over: its state is {run.get('state')}")
     path = ("dags", dag_id, "dagRuns", run_id)
     with suppress(SlipwayError):  # nobody goes on with a bad version for want of a reason
-        told = {"key": STOP_REASON, "value": request.note[:_NOTE_LIMIT]}
-        await airflow.post(*path, "taskInstances", ADMIT_TASK, "xcomEntries", body=told)
+        reason = {"key": STOP_REASON, "value": request.note[:_NOTE_LIMIT]}
+        await airflow.post(*path, "taskInstances", ADMIT_TASK, "xcomEntries", body=reason)
     body = {"state": "failed", "note": f"Aborted: {request.note}"[:_NOTE_LIMIT]}
     await airflow.patch(*path, body=body)
     done = f"The run {run_id} is stopped. Its last tasks roll back and close the record."
@@ -184,5 +184,5 @@ async def _answer(airflow: Airflow, request: Answer) -> Done:
     except SlipwayError as error:
         if airflow.status_of(error) != HTTPStatus.CONFLICT:
             raise
-        return Done(asked.dag_id, asked.run_id, "Somebody has answered this already.", "answered_before")
+        return Done(asked.dag_id, asked.run_id, "This already has an answer.", "answered_before")
     return Done(asked.dag_id, asked.run_id, f"The run {asked.run_id} has your answer: {request.chosen}.")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from slipway.cli.invocation import Invocation
 
 ACT_AGE_S = 3.0
-"""By what is older no act is refused: it is read anew."""
+"""Older data never refuses an act; it is read again first."""
 _ASKING = (MODEL_RELEASE, MODEL_ROLLBACK)
-"""The workflows that ask a person about a model: that of a release, then that of a rollback."""
+"""The workflows that ask a person about a model: first that of a release, then that of a rollback."""
 _STATUS: tuple[tuple[type[SlipwayError], int], ...] = (
     (NotThereError, 404),
     (ConflictError, 409),
@@ -100,9 +100,7 @@ def carry_out(invocation: Invocation, act: Act, asked: Asked) -> Done:
         if not act.on_old_data:
             raise
         # What takes users back, or holds something, waits for no document: the workflow asks again, and knows better.
-        invocation.warn(
-            f"how things stand is not known now ({error.in_short()}); it is asked for all the same"
-        )
+        invocation.warn(f"the current state is unknown ({error.in_short()}); sending the request anyway")
     if act.offered == "landed" and asked.model is not None and asked.version is not None:
         require_landed(invocation, asked.model, asked.version)
     if act.means == "answer":
@@ -113,11 +111,11 @@ def carry_out(invocation: Invocation, act: Act, asked: Asked) -> Done:
     done = asyncio.run(ask_airflow(DeskAirflow(invocation), act, request, model=asked.model))
     if done.became == "under_way":
         raise CommandError(
-            f"this version is being released already, by the run {done.run_id}",
+            f"the run {done.run_id} is already releasing this version",
             remedy=f"slipway get {asked.model} -w",
         )
     if done.became == "answered_before":
-        raise CommandError("somebody has answered this already", remedy=f"slipway get {asked.model}")
+        raise CommandError("this already has an answer", remedy=f"slipway get {asked.model}")
     return done
 
 
@@ -198,8 +196,8 @@ def _only_run(invocation: Invocation, model: str) -> str:
     if len(runs) == 1:
         return str(runs[0])
     raise CommandError(
-        f"which run releases {model} is not known now",
-        expected="one run, or a document of the model that can be read",
+        f"it is unknown which run is releasing {model}",
+        expected="one run, or a readable document of the model",
         found=", ".join(runs) or "no run",
-        remedy="mark the run as failed in Airflow; or try again once the object store answers",
+        remedy="mark the run as failed in Airflow, or try again when the object store answers",
     )

@@ -64,5 +64,5 @@ def unusable_lines(problems: Iterable[LandedProblem], *, with_model: bool) -> It
     for one in problems:
         what = one.place if one.version is None else f"version {one.version}"
         model = f"{one.model} " if with_model and one.version is not None else ""
-        state = "landed, unusable" if one.blocks else "landed, not started"
+        state = "uploaded, unusable" if one.blocks else "uploaded, not started"
         yield plain(f"{model}{what} {state}: {one.sentence}")

@@ -373,6 +373,6 @@ class FleetServer:
                 if not await self.answers() and (away_s := self.away_s or 0.0) >= patience_s:
                     raise ServerUnavailableError(f"{self.name} has not answered for {away_s:.0f} s")
                 if took_s >= limit_s:
-                    raise ServerUnavailableError(f"{self.name} has not ended within {took_s:.0f} s")
+                    raise ServerUnavailableError(f"{self.name} has not finished within {took_s:.0f} s")
         finally:
             task.cancel()

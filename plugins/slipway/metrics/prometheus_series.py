@@ -108,10 +108,10 @@ class RevisionData:
         if hidden is not None:
             raise MetricsUnavailableError(
                 f"{self.source} cannot show errors of the revision {self.revision!r}",
-                expected="series by which errors are told from other requests",
+                expected="series that distinguish errors from other requests",
                 found=shortened(hidden),
-                remedy="keep the label when it is relabelled or aggregated, or ask for other series "
-                "(`rollout.metrics.overrides`); a counter of errors must be there from the start, with 0",
+                remedy="keep the label when you relabel or aggregate, or use other series "
+                "(`rollout.metrics.overrides`); a counter of errors must exist from the start, with 0",
             )
 
     def _is_fresh(self, series: RawSeries) -> bool:
@@ -174,7 +174,7 @@ class _Counting:
                 raise unusable_answer(
                     self._source,
                     f"two copies of one series: {shortened(seen[bare])} and {shortened(key)}",
-                    "the samples of one Prometheus of several equal ones (deduplication switched on)",
+                    "the samples of only one of several replicas (turn deduplication on)",
                 )
 
     def _process(self, labels: Mapping[str, str]) -> str:
@@ -190,7 +190,7 @@ class _Counting:
         shared = set[float].intersection(*(set(samples) for samples in parts.values()))
         if not shared:
             raise unusable_answer(
-                self._source, f"parts of one series without a common moment: {shortened(key)}"
+                self._source, f"parts of one series without a common time: {shortened(key)}"
             )
         moments = [(at, self._counters(key, parts, at)) for at in sorted(shared)]
         return SeriesReading(*moments[-1], self._process(self._labels[key]), tuple(moments[:-1]))

@@ -113,7 +113,7 @@ def in_order(results: Sequence[Any], asked: int) -> list[Any]:
     ordered = sorted(results, key=_place)
     if [_place(one) for one in ordered] != list(range(asked)):
         raise SlipwayError(
-            "great-expectations did not report each expectation once",
+            "great-expectations did not report each expectation exactly once",
             expected=f"{asked} results",
             found=f"{len(ordered)}, of the expectations {[_place(one) for one in ordered][:_PLACES_TOLD]}",
             remedy="Use the version of the library that requirements.txt names.",

@@ -40,7 +40,7 @@ def data_docs(model: str, version: int, runs: Sequence[tuple[Table, SuiteRun]]) 
                 f"the page {name} of Data Docs is too large",
                 expected=f"at most {PAGE_LIMIT_BYTES >> 20} MiB",
                 found=f"{len(page.encode())} bytes",
-                remedy="Ask fewer expectations; the library's results are next to it as JSON.",
+                remedy="Use fewer expectations; the library's results are in the same folder as JSON.",
             )
     return pages
 

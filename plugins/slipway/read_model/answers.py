@@ -213,7 +213,7 @@ class Answers(Generic[Question, Value]):
         except Exception as found:
             log.exception("the read model could not be read")
             error = StoreUnavailableError(
-                "what is shown here could not be read",
+                "the content of this page could not be read",
                 found=type(found).__name__,
                 remedy="see the API server's log",
             )
@@ -245,7 +245,7 @@ class Answers(Generic[Question, Value]):
             "the object store does not answer",
             expected=f"an answer within {self._patience.limit_s:g} s",
             found=problem or "no answer yet",
-            remedy="try again in a moment; see whether the object store can be reached",
+            remedy="try again in a moment; check that the object store is reachable",
         )
 
     def _problem(self, entry: _Entry[Value]) -> str:
@@ -256,4 +256,4 @@ class Answers(Generic[Question, Value]):
         if entry.running is not None and waited_s >= self._patience.limit_s:
             return f"no answer for {waited_s:.0f} s"
         is_old = entry.known is None or entry.known.age_s > GREATEST_AGE_S
-        return self._health.problem or ("no newer answer came in time" if is_old else "")
+        return self._health.problem or ("a newer answer did not arrive in time" if is_old else "")

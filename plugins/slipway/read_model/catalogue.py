@@ -46,7 +46,7 @@ FOLLOWED = 60
 """Releases under way whose records a refresh reads on."""
 _READERS = 8
 _PAGES = 20
-_MADE_AGAIN = "its document is being made again from its records"
+_MADE_AGAIN = "its document is being rebuilt from its records"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Catalogue:
         )
 
     def look_at(self, model: str) -> ModelDocument | Unreadable | None:
-        """Return a model's document after a look whether it is behind; None: nothing is known of the model.
+        """Return a model's document after a look whether it is behind; None: nothing is known about the model.
 
         :raises SlipwayError: the store does not answer.
         """
@@ -301,7 +301,7 @@ class Catalogue:
         try:
             document = self._writer.bring_up_to_date(model, versions)
         except UserError as error:
-            log.warning("the document of %s could not be made again: %s", model, error)
+            log.warning("the document of %s could not be rebuilt: %s", model, error)
             self._held[model] = _Held("", Unreadable(model, error.in_short()))
             return True
         if document is None:

@@ -169,8 +169,8 @@ class ReadModel:
         found = self._catalogue.look_at(name)
         if found is None:
             raise UnknownModelError(
-                f"nothing is known of the model {name!r}",
-                expected="a model of which a version was released or rejected",
+                f"nothing is known about the model {name!r}",
+                expected="a model with a released or rejected version",
                 found="no record",
                 remedy="check the name; a model appears with its first release",
             )

@@ -53,7 +53,7 @@ class Repairs:
             try:
                 self._repair(model, versions)
             except Exception as error:
-                log.warning("the document of %s could not be made again: %s", model, error)
+                log.warning("the document of %s could not be rebuilt: %s", model, error)
                 continue
             with self._lock:
                 self._made_at[model] = time.monotonic()

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--releases",
         type=Path,
         default=Path(text_of("SLIPWAY_RELEASES_DIR") or _RELEASES),
-        help="the release files; the model's says whose signature is demanded; default: %(default)s",
+        help="folder of the release files; the model's file says which signature is required (default: %(default)s)",
     )
     options = parser.parse_args(argv)
     try:

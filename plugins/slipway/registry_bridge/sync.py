@@ -77,7 +77,7 @@ class RegistrySync:
         try:
             result = self._promoted(registered, versions)
         except TransientError as error:
-            log.warning("the promoted version is not brought in now: %s", error)
+            log.warning("the promoted version is not imported now: %s", error)
             later = error
         changes = self._marks.follow(registered, versions, observe_service(self._service))
         if later is not None:

@@ -80,7 +80,7 @@ class ModelHistory:
         """
         page = self._lists(self._prefix, delimiter="/")
         if not page.is_whole:
-            raise UserError(f"{self._prefix} holds too many folders", expected=f"at most {LIST_PAGES * 1000}")
+            raise UserError(f"{self._prefix} has too many folders", expected=f"at most {LIST_PAGES * 1000}")
         folders = [name for name in page.folders if name.removeprefix(self._prefix) not in _KNOWN_FOLDERS]
         versions, strays = version_folders(self._prefix, folders)
         for stray in strays:
@@ -94,7 +94,7 @@ class ModelHistory:
         attempts, strays = read_attempts((entry.key, entry.written_at) for entry in page.objects)
         for stray in strays:
             if parse_segment_name(stray.removeprefix(prefix)) is None:
-                self._on_stray(f"{stray!r} is no event of a release")
+                self._on_stray(f"{stray!r} is not an event of a release")
         return attempts
 
     def _began_at(self, version: int, rejected: set[int]) -> datetime | None:

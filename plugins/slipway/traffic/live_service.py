@@ -77,7 +77,7 @@ class LiveService:
         """
         observed = self.observe()
         if observed is not None and observed.canary_percent is not None:
-            log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
+            log.warning("a canary is under way; rolling it back to %s", observed.stable_uri)
             left = observed.storage_uri
             way = WayBack(self.reach, drain_of(self._parts, left), left, on_progress=tell)
             way.go(RollBack(observed.stable_uri, candidate_uri), observed)

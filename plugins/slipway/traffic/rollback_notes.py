@@ -48,7 +48,7 @@ class RollbackNotes:
                 self._pending.pop(0)
         except Exception as error:  # whatever it is: the rollback goes on, and `finish` tells
             self._unwritten = error
-            log.warning("the record does not know of the rollback yet: %s", error)
+            log.warning("the rollback is not in the record yet: %s", error)
         else:
             self._unwritten = None
 

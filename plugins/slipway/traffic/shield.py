@@ -37,7 +37,7 @@ class CanaryShield:
         try:
             await self._calls.run(lambda: observe_service(self._service), limit_s=5.0)
         except SlipwayError as error:
-            log.warning("the way back could not be tried out: %s", error.in_short())
+            log.warning("the rollback could not be tested: %s", error.in_short())
 
     async def take_to_zero(self) -> Observed | None:
         """Roll back until no user is led to the candidate, and no further.

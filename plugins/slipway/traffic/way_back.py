@@ -55,7 +55,7 @@ class WayBack:
         self._tell = on_progress
         self._tell_weight_0 = on_weight_0
         self._before_removal = before_removal
-        self._told = ""
+        self._reported = ""
         self._had_users: bool | None = None
         self.candidate: str | None = None
         self.weight_0_at: datetime | None = None
@@ -98,6 +98,6 @@ class WayBack:
                 self._tell_weight_0(self.candidate, self.weight_0_at)
                 if self._had_users and now.observed is not None:
                     self._drain.begin(self.candidate, self.weight_0_at)
-        if now.action.reason != self._told:
-            self._told = now.action.reason
+        if now.action.reason != self._reported:
+            self._reported = now.action.reason
             self._tell(now)

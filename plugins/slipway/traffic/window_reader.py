@@ -140,7 +140,7 @@ class WindowReader:
         self.readings = reading
         self._on_unwatched(gap)
         self.no_data_reason = (
-            f"nobody watched for {gap.seconds:.0f} s; a window of {self._window_s:g} s is what can be judged"
+            f"nothing watched for {gap.seconds:.0f} s; only a window of {self._window_s:g} s can be judged"
         )
         return True, saw
 
@@ -162,7 +162,7 @@ class WindowReader:
             # A source that dates its data itself shows old ones; one whose data are of the moment was dated by another
             # process.
             if self._metrics.lag_s or not is_saved:
-                self.no_data_reason = f"the source's clock went back: its data are of {back_s:.0f} s ago"
+                self.no_data_reason = f"the source's clock went backward: its data are {back_s:.0f} s old"
                 return None
             self._begin_anew(found)
         known = self._last or {}

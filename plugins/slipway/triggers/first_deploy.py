@@ -30,13 +30,13 @@ class _TroubleLog:
     """Logs what holds the version's pods up, whenever that changes; nothing but the goal suffices."""
 
     def __init__(self) -> None:
-        self._told = ""
+        self._logged = ""
 
     def __call__(self, seen: Reconciliation) -> bool:
         """Take note of an observation."""
         action = seen.action
-        if isinstance(action, Wait) and action.failure and action.reason != self._told:
-            self._told = action.reason
+        if isinstance(action, Wait) and action.failure and action.reason != self._logged:
+            self._logged = action.reason
             log.info("%s", action.reason)
         return False
 

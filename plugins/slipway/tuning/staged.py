@@ -121,7 +121,7 @@ def await_ready(hook: TritonHook, name: str, timeout_s: float) -> None:
 def _pause(hook: TritonHook, name: str, deadline: float, wanted: str, states: set[str]) -> None:
     if time.monotonic() > deadline:
         raise TimedOutError(
-            f"{name!r} on Triton at {hook.address} is not {wanted} in time",
+            f"{name!r} on Triton at {hook.address} did not become {wanted} in time",
             found=", ".join(sorted(states)) or "no entry for it in the server's index",
             remedy="read the server's log",
         )

@@ -14,7 +14,7 @@ PAGES = 3
 
 
 ACT_AGE_S = 3.0
-"""By what is older no act is refused."""
+"""No act is refused because of older data."""
 
 
 def landed_versions(sources: Sources, model: str) -> Landed:

@@ -92,7 +92,7 @@ def upload(
 
 def _landed_before(store: ModelStoreHook, model: str, version: int) -> CommandError:
     return CommandError(
-        f"version {version} of {model!r} has landed before",
+        f"version {version} of {model!r} was uploaded before",
         code=ExitCode.USAGE,
         expected=f"no {READY_FILE} below incoming/{model}/{version}/",
         found=store.uri(f"incoming/{model}/{version}/{READY_FILE}"),

@@ -113,7 +113,7 @@ def _hook(bucket: str, asked: str) -> ModelStoreHook:
         raise CommandError(
             f"{command} needs Airflow's libraries, which are not installed here",
             code=ExitCode.USAGE,
-            expected="the environment that requirements.txt makes",
+            expected="the environment from requirements.txt",
             found=str(error),
             remedy=f"run it in the project's environment: .venv/bin/slipway {command} …",
         ) from None

@@ -126,8 +126,8 @@ class FindNewVersionsOperator(BaseOperator):
             if incoming.model not in known and incoming not in announced:
                 found.arrivals.remove(arrival)
                 found.set_aside.append(
-                    f"version {incoming.version} of {incoming.model!r} waits for a release file: there is none on "
-                    f"this worker. Remedy: add {incoming.model}.yaml; the next scan starts it."
+                    f"version {incoming.version} of {incoming.model!r} waits for a release file: this worker has "
+                    f"none. Remedy: add {incoming.model}.yaml; the next scan starts it."
                 )
 
     def _warn_of(self, unreadable: Sequence[str], context: Context) -> None:
@@ -136,7 +136,7 @@ class FindNewVersionsOperator(BaseOperator):
             return
         reasons = list(dict.fromkeys(reason[:_REASON_LIMIT] for reason in unreadable))[:_UNREADABLE_SHOWN]
         self.log.info(
-            "%s messages, or parts of them, cannot be read: all of incoming/ is looked at", len(unreadable)
+            "%s messages, or parts of them, cannot be read: reading all of incoming/ instead", len(unreadable)
         )
         context["ti"].xcom_push(UNREADABLE_KEY, {"number": len(unreadable), "reasons": reasons})
 
@@ -153,7 +153,7 @@ class FindNewVersionsOperator(BaseOperator):
                 strays.append(folder)
         found.set_aside += [f"{stray!r} belongs to no model: expected incoming/MODEL/…" for stray in strays]
         if not page.is_whole:
-            found.set_aside.append("incoming/: there is more in it than is listed.")
+            found.set_aside.append("incoming/ has more in it than is listed.")
         random.shuffle(models)
         return models
 
@@ -163,7 +163,7 @@ class FindNewVersionsOperator(BaseOperator):
             state = context["asset_state_store"]
             return kept_from(state.get(_KEPT_KEY), time.time())
         except (AirflowRuntimeError, KeyError, ValueError) as error:
-            self.log.info("nothing is known about earlier scans (%s): every ready.json is read", error)
+            self.log.info("nothing is known about earlier scans (%s): reading every ready.json", error)
             return {}
 
     def _keep(
@@ -174,7 +174,7 @@ class FindNewVersionsOperator(BaseOperator):
         try:
             context["asset_state_store"].set(_KEPT_KEY, kept_as_json(kept))
         except (AirflowRuntimeError, KeyError, ValueError) as error:
-            self.log.info("what was learnt could not be kept (%s): the next scan reads it again", error)
+            self.log.info("the results could not be saved (%s): the next scan reads everything again", error)
 
     def _run_ids(self, context: Context, found: Look) -> dict[IncomingVersion, str]:
         """The id under which each arrival is to be started, in order; those under way need no start."""
@@ -207,8 +207,8 @@ class FindNewVersionsOperator(BaseOperator):
                 return run_id
         found.set_aside.append(
             f"version {arrival.incoming.version} of {arrival.incoming.model!r}: the runs "
-            f"{' and '.join(arrival.run_ids)} have ended without a record. Remedy: see there why; then upload "
-            "ready.json again, as the last object, or start the release by hand."
+            f"{' and '.join(arrival.run_ids)} have ended without a record. Remedy: see in their logs why; then "
+            "upload ready.json again, as the last object, or start the release by hand."
         )
         return None
 
@@ -222,7 +222,9 @@ class FindNewVersionsOperator(BaseOperator):
         context["ti"].xcom_push(SET_ASIDE_KEY, reasons)
         for incoming in sorted(silent)[:_REASONS_SHOWN]:
             self.log.info(
-                "%s starts nothing: started before, rejected, by hand, or older than a release", incoming
+                "%s starts nothing: it was started before, is rejected, is released by hand, or is older than a "
+                "release",
+                incoming,
             )
 
 

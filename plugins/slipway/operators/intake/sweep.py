@@ -117,7 +117,7 @@ class ModelLook:
         versions = ", ".join(str(arrival.incoming.version) for arrival in look.arrivals)
         look.arrivals.clear()
         look.set_aside.append(
-            f"{model}: version {newest.version} was rolled back, so a person starts what comes after it (version "
+            f"{model}: version {newest.version} was rolled back, so a person must start the next release (version "
             f"{versions}). Remedy: start `model_release` by hand, or set `rollout.after_rollback: go_on`."
         )
 
@@ -146,7 +146,7 @@ class ModelLook:
             )
             uploads = dict.fromkeys(versions)
             if not page.is_whole:
-                look.set_aside.append(f"{prefix}: there is more in it than is listed.")
+                look.set_aside.append(f"{prefix} has more in it than is listed.")
                 uploads |= dict.fromkeys(announced)
         look.set_aside += [f"{stray!r} belongs to no version: expected {prefix}VERSION/…" for stray in strays]
         return uploads
@@ -224,7 +224,7 @@ class ModelLook:
 
     def _require_time(self) -> None:
         if time.monotonic() > self._until_s:
-            raise TimedOutError("this scan's time is up", remedy="the next scan goes on")
+            raise TimedOutError("this scan ran out of time", remedy="the next scan continues")
 
 
 def look_at_models(
@@ -243,7 +243,7 @@ def look_at_models(
         while waiting and (left_s := until_s - time.monotonic()) > 0:
             _, waiting = wait(waiting, timeout=min(left_s, _PROGRESS_S))
             if waiting:
-                log.info("looked at %s of %s models", len(futures) - len(waiting), len(futures))
+                log.info("scanned %s of %s models", len(futures) - len(waiting), len(futures))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return _together(futures)
@@ -269,5 +269,5 @@ def _together(futures: Mapping[str, Future[Look]]) -> Look:
 
 def _error_of(future: Future[Look]) -> BaseException | None:
     if future.cancelled() or not future.done():
-        return TimedOutError("it was not looked at in time", remedy="the next scan looks at it")
+        return TimedOutError("it was not scanned in time", remedy="the next scan reads it")
     return future.exception()

@@ -107,7 +107,7 @@ def require_known_version(store: ModelStoreHook, model: str, version: int) -> No
         return
     raise InputMissingError(
         f"there is no version {version} of {model!r}",
-        expected=f"something below {paths.incoming} or {paths.root}",
+        expected=f"objects below {paths.incoming} or {paths.root}",
         found="nothing",
         remedy="check the version",
     )

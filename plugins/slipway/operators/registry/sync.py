@@ -59,7 +59,7 @@ class ListRegistryModelsOperator(BaseOperator):
                 load_model_spec(Path(self.releases_dir), str(asked))
                 raise UserError(
                     f"{asked} cannot be synced with a registry",
-                    expected="a section `registry` in its release file, and no other model with the same one",
+                    expected="a section `registry` in its release file, and no other model with the same section",
                     found="; ".join(set_aside) or "no such section",
                 )
         for reason in set_aside:

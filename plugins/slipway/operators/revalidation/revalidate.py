@@ -119,7 +119,7 @@ class RevalidateModelOperator(RevalidationOperator):
         except SlipwayError as error:
             return report("could_not_check", f"it is unknown what is live: {error}")
         if (after.standing, after.mark) != (live.standing, live.mark):
-            why = f"somebody started to change it meanwhile, so the findings are left out. {after.why}"
+            why = f"it began to change during the checks, so their findings are omitted. {after.why}"
             return report("in_flight", why)
         return report("checked", "", live, *checks)
 

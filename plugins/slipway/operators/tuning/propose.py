@@ -30,7 +30,7 @@ class ProposeChangeOperator(TuningStep):
     It changes no release file.
 
     :param releases_dir: the folder with the release files.
-    :returns: ``status``, ``told`` and the key of the page.
+    :returns: ``status``, ``summary`` and the key of the page.
     """
 
     def __init__(self, *, releases_dir: str, **kwargs: Any) -> None:
@@ -62,7 +62,7 @@ class ProposeChangeOperator(TuningStep):
             self.store.write(f"{prefix}proposal.diff", change.diff.encode(), content_type=_TEXT)
             self.log.info("the change to review:\n%s", change.diff)
         tell_release(context, plan.model, plan.version, f"tuning: {conclusion.summary}")
-        return {"status": conclusion.status, "told": conclusion.summary, "page": f"{prefix}tuning.html"}
+        return {"status": conclusion.status, "summary": conclusion.summary, "page": f"{prefix}tuning.html"}
 
     def _change(self, conclusion: Conclusion) -> ProposedChange | None:
         """Return what is proposed; None: nothing, or the release file says it already."""

@@ -142,10 +142,10 @@ class GoldenQuestions:
 
 def _no_streams(name: str) -> SpecError:
     return SpecError(
-        f"the answers of {name} come in streams, which a scorer is not given",
+        f"the answers of {name} come in streams, which scorers do not get",
         expected="a model that answers each request once",
         found="`model_transaction_policy.decoupled`",
-        remedy="Take `kind: text`, or score a model that is not decoupled.",
+        remedy="Use `kind: text`, or score a model that is not decoupled.",
     )
 
 

@@ -100,8 +100,8 @@ class AuditReader:
         lines = _changed_since(models, asked)
         records, late = self._records(lines[:RECORDS_LIMIT], until)
         names = [asked.model] if asked.model else sorted(models)
-        beside = [*self._freezes([None, *names], asked), *self._below_operations(asked)]
-        found = {(act.at, act.source, act.act): act for act in (*records, *beside) if asked.has(act)}
+        others = [*self._freezes([None, *names], asked), *self._below_operations(asked)]
+        found = {(act.at, act.source, act.act): act for act in (*records, *others) if asked.has(act)}
         acts = tuple(sorted(found.values(), key=lambda act: (act.at, act.source), reverse=True))
         return Audit(acts, _left_out(len(lines) - RECORDS_LIMIT, late, _unread(models, asked)))
 
@@ -194,7 +194,7 @@ class AuditReader:
         except TransientError:
             raise
         except UserError as error:
-            log.warning("the audit leaves something out: %s", error)
+            log.warning("the audit omits something: %s", error)
             acts = ()
         with self._lock:
             self._known[known] = acts

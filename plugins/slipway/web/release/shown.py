@@ -135,7 +135,7 @@ class ReleasePage:
 def follow(read_model: ReadModel, model: str, version: int) -> Followed:
     """Return what changes of a release.
 
-    :raises SlipwayError: nothing is known of the model, or the store does not answer.
+    :raises SlipwayError: nothing is known about the model, or the store does not answer.
     """
     document, live = read_model.known_model(model), read_model.known_live(model)
     line, found = document.value.line(version), live.value

@@ -60,8 +60,8 @@ class RunRequests:
             path = str(scope["path"])
             if start := _STARTS.fullmatch(path):
                 return await self._start(start["dag_id"], scope, receive, send)
-            if told := _TELLS.fullmatch(path):
-                return await self._tell(told["dag_id"], told["run_id"], scope, receive, send)
+            if match := _TELLS.fullmatch(path):
+                return await self._tell(match["dag_id"], match["run_id"], scope, receive, send)
         return await self._app(scope, receive, send)
 
     async def _start(self, dag_id: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +87,7 @@ class RunRequests:
             name = timed(workflow_of(dag_id), name, datetime.now(UTC))
             return json.dumps({**asked, "dag_run_id": await self._free(dag_id, name)}).encode()
         except Exception as error:  # the run has the name that Airflow makes, or Airflow says what is wrong
-            log.info("the run of %s is not named: %s: %s", dag_id, type(error).__name__, error)
+            log.info("the run of %s was not renamed: %s: %s", dag_id, type(error).__name__, error)
             return None
 
     async def _free(self, dag_id: str, name: str) -> str:
@@ -120,7 +120,7 @@ class RunRequests:
         try:
             self._keeper().keep(dag_id, run_id, json.loads(body))
         except Exception as error:  # a note is worth no failure
-            log.info("the note of run %s of %s is not kept: %s", run_id, dag_id, error)
+            log.info("the note of run %s of %s is not saved: %s", run_id, dag_id, error)
 
     def _keeper(self) -> NoteKeeper:
         if self._notes is None:

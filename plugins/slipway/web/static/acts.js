@@ -47,7 +47,7 @@ async function offerLanded(place) {
       found.live_version === null ? "Nothing is live." : `Version ${found.live_version} is live.`,
       found.under_way === null ? "" : `Version ${found.under_way} is under way; this release waits until it ends.`,
       ready.length === 0 ? "There are no uploads below incoming/." : "",
-      ...found.unusable.map((one) => `${one.version === null ? one.place : `Version ${one.version}`} landed, ${one.blocks ? "unusable" : "not started"}: ${one.told}.`),
+      ...found.unusable.map((one) => `${one.version === null ? one.place : `Version ${one.version}`} uploaded, ${one.blocks ? "unusable" : "not started"}: ${one.told}.`),
       found.is_whole ? "" : "There are more uploads than are listed here.",
     ].filter(Boolean).join(" ");
   } catch {
@@ -113,7 +113,7 @@ async function send(form) {
 }
 
 async function follow(done) {
-  tell(done.told, done.page, "busy");
+  tell(done.message, done.page, "busy");
   const until = Date.now() + OUTCOME_FOR_MS;
   while (Date.now() < until) {
     await new Promise((resolve) => window.setTimeout(resolve, OUTCOME_EVERY_MS));
@@ -123,7 +123,7 @@ async function follow(done) {
       const outcome = await answer.json();
       if (!outcome.is_over) continue;
       const isGood = outcome.state === "success";
-      tell(outcome.told || (isGood ? `Done: ${outcome.run_id}` : `Failed: ${outcome.run_id}`), done.page, isGood ? "good" : "bad");
+      tell(outcome.message || (isGood ? `Done: ${outcome.run_id}` : `Failed: ${outcome.run_id}`), done.page, isGood ? "good" : "bad");
       document.dispatchEvent(new CustomEvent("slipway:acted"));
       return;
     } catch {

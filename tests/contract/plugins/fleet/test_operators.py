@@ -191,7 +191,7 @@ def test_published_version_comes_to_all_servers(
         with pytest.raises(KilledError):
             run(release_fleet(release))
         settled = task(SettleFleetOperator, folder, bucket, 2).execute(context("two", notes))
-        assert notes[-1].startswith("edge 2: ended in the middle, and settled: rolled back")
+        assert notes[-1].startswith("edge 2: interrupted, then settled: rolled back")
         assert settled["outcome"] == "taken_back"
         assert {one["version"] for one in settled["servers"].values()} == {1}
         again = task(ReleaseToFleetOperator, folder, bucket, 2).execute(context("three"))
@@ -233,7 +233,7 @@ def test_way_back_needs_nothing_of_what_was_published(
     )
     kept = FleetDocument(fleet="edge", model="digits", run=left)
     store.write("fleets/edge/fleet.json", kept.to_bytes())
-    with pytest.raises(ServerUnavailableError, match="could not be led back on edge_0, edge_1"):
+    with pytest.raises(ServerUnavailableError, match="could not be restored on edge_0, edge_1"):
         task(SettleFleetOperator, folder, store.bucket, 2).execute(context("two"))
     with pytest.raises(AirflowSkipException):
         task(SettleFleetOperator, folder, store.bucket, 2).execute(context("another"))

@@ -85,7 +85,7 @@ def test_server_that_goes_on_after_its_release_is_led_back(
     serve_late(fleet, "s1", 2)
     with (
         fleet.stopped("s2"),
-        pytest.raises(ServerUnavailableError, match="s2 could not be led back from version 2"),
+        pytest.raises(ServerUnavailableError, match="s2 could not be rolled back from version 2"),
     ):
         watch.execute(context("failed"))
     assert left_open(store).run is not None

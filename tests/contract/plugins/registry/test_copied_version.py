@@ -229,7 +229,7 @@ def test_large_manifest_is_not_read(signed: ModelStoreHook) -> None:
     signed.write("models/digits/3/manifest.json", b" " * (MANIFEST_LIMIT_BYTES + 1))
     with pytest.raises(OversizedError):
         read_whole(signed.client, {"Bucket": signed.bucket, "Key": "models/digits/3/manifest.json"}, 10)
-    with pytest.raises(UserError, match="is larger than it may be") as caught:
+    with pytest.raises(UserError, match="is too large") as caught:
         ModelRegistry(signed).require("digits", 3)
     assert caught.value.found == f"{MANIFEST_LIMIT_BYTES + 1} bytes"
 
@@ -237,7 +237,7 @@ def test_large_manifest_is_not_read(signed: ModelStoreHook) -> None:
 def test_large_attachment_in_a_small_ones_place_is_not_read(signed: ModelStoreHook) -> None:
     """A golden set that was replaced by something huge is refused by its size."""
     signed.write("models/digits/3/golden.npz", b" " * 2**21)
-    with pytest.raises(UserError, match="is larger than it may be"):
+    with pytest.raises(UserError, match="is too large"):
         ModelRegistry(signed).golden_set(ModelRegistry(signed).require("digits", 3))
 
 

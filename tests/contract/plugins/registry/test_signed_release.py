@@ -342,7 +342,7 @@ def no_connection(folder: Path) -> dict[str, str]:
     ("signing", "words"),
     [
         (no_key, r"nowhere\.pem cannot be read"),
-        (public_key_only, "only the public key is here"),
+        (public_key_only, "only the public key"),
         (no_connection, "'no_such_key' is missing"),
     ],
 )

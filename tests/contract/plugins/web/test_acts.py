@@ -59,7 +59,7 @@ def test_an_act_starts_a_run_under_the_persons_name(airflow: AirflowSite, operat
     page = operator.get(
         answer.json()["page"].removeprefix("/slipway"), headers={"accept": "application/json"}
     )
-    assert page.json()["told"] == "a look at the logs"
+    assert page.json()["message"] == "a look at the logs"
     assert page.json()["by"] == "operator"
 
 

@@ -80,7 +80,7 @@ def test_what_landed_unusable_says_why_and_what_to_do(airflow: AirflowSite, oper
     wait_until(is_shown, "the model's page tells of the upload", 60)
     page = operator.get("/models/digits/versions/903")
     assert page.status_code == 200
-    assert "landed, unusable" in page.text
+    assert "uploaded, unusable" in page.text
     assert "without compression" in page.text
     unusable = operator.get("/api/models/digits").json()["unusable"]
     assert [one["blocks"] for one in unusable if one["version"] == 903] == [True]
@@ -89,7 +89,7 @@ def test_what_landed_unusable_says_why_and_what_to_do(airflow: AirflowSite, oper
     assert "cannot be released" in answer.json()["detail"]
 
     def is_in_the_overview() -> bool:
-        return "v903 landed, unusable" in operator.get("/").text
+        return "v903 uploaded, unusable" in operator.get("/").text
 
     wait_until(is_in_the_overview, "the overview tells of it", 60)
 

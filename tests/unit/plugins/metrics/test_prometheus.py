@@ -110,11 +110,11 @@ def test_the_api_may_lie_deeper(connect: Connect) -> None:
         (Answer(status=502, body="<html>"), "HTTP 502"),
         (Answer(status=401), "HTTP 401"),
         (Answer(status=302, headers={"Location": "/login"}), "HTTP 302"),
-        (Answer(body="<html>Welcome</html>"), "no answer of Prometheus"),
-        (Answer(body="[]"), "no answer of Prometheus"),
+        (Answer(body="<html>Welcome</html>"), "not an answer of Prometheus"),
+        (Answer(body="[]"), "not an answer of Prometheus"),
         (Answer(status=400, body='{"status":"error","errorType":"bad_data","error":"no"}'), "bad_data: no"),
         (Answer(status=503, body='{"status":"error","errorType":"timeout","error":"slow"}'), "timeout: slow"),
-        (Answer(body='{"status":"success","data":{"resultType":"vector","result":[]}}'), "what time"),
+        (Answer(body='{"status":"success","data":{"resultType":"vector","result":[]}}'), "its time"),
         (Answer(drips=True), "in time"),
         (Answer(waits=True), "in time"),
     ],
@@ -159,7 +159,7 @@ def test_data_of_another_shape_are_refused(data: Any, connect: Connect, promethe
             return prometheus(asked)
         return Answer(body=json.dumps({"status": "success", "data": data}))
 
-    assert "cannot be used" in refusal(connect(answer))
+    assert "an unusable answer" in refusal(connect(answer))
 
 
 def test_warnings_mean_that_parts_are_lacking(connect: Connect, prometheus: Prometheus) -> None:
@@ -288,7 +288,7 @@ def test_parts_of_a_series_are_taken_at_one_moment(connect: Connect, prometheus:
 def test_a_series_may_count_for_one_revision_only(connect: Connect, prometheus: Prometheus) -> None:
     """Selectors that catch both revisions would compare stable with itself."""
     both = QuerySet("Too wide.", requests=('requests_total{rev="old"}',), errors=QUERIES.errors)
-    assert "one series for two revisions" in refusal(connect(queries=both))
+    assert "the same series for two revisions" in refusal(connect(queries=both))
 
 
 def test_a_series_may_count_once(connect: Connect) -> None:

@@ -21,7 +21,7 @@ def test_no_percent_is_given_where_stable_does_not_answer_over_streams(
     store: ModelStoreHook,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The refusal comes before the intent is written: nothing is patched, and it is not tried again."""
+    """The refusal comes before the intent is written: nothing is patched, and it is not retried."""
     monkeypatch.setenv(
         "AIRFLOW_CONN_SLIPWAY_INGRESS", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
     )
