@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Literal
 
 from slipway.acts.airflow import Airflow
+from slipway.acts.run_list import runs_of
 from slipway.workflows import ADMIT_TASK, STOP_REASON, dag_id_of
 from slipway_core.acts.act import Act
 from slipway_core.acts.requests import COMMENT, Answer, FailRun, Request, StartRun
@@ -16,7 +16,6 @@ from slipway_core.acts.run_names import free_run_id, is_about, run_name
 from slipway_core.errors import SlipwayError, UserError
 
 UNDER_WAY = ("queued", "running")
-RUNS_LOOKED_AT = 100
 _NOTE_LIMIT = 1000
 _ATTEMPTS = 3
 
@@ -64,6 +63,8 @@ async def carry_out(
     :raises OtherRunError: the run that shall end is no release of the model.
     :raises RunOverError: it has ended.
     :raises NameTakenError: others start the same at this moment.
+    :raises UnusableAnswerError: Airflow's list of runs lacks a part.
+    :raises TooManyRunsError: Airflow lists more runs than are read.
     :raises SlipwayError: the client's: the person may not, it makes no sense any more, or Airflow does not answer.
     """
     if isinstance(request, StartRun):
@@ -139,7 +140,7 @@ async def _create_run(airflow: Airflow, dag_id: str, run_id: str | None, request
 
 async def _under_way(airflow: Airflow, workflow: str, named: str) -> str | None:
     """Return the run under way that is about what runs of that name are about; None: there is none."""
-    for run in await _runs(airflow, dag_id_of(workflow), state=list(UNDER_WAY)):
+    for run in await runs_of(airflow, dag_id_of(workflow), state=list(UNDER_WAY)):
         run_id = str(run.get("dag_run_id"))
         if run.get("state") in UNDER_WAY and is_about(workflow, run_id, run.get("conf"), named):
             return run_id
@@ -147,15 +148,8 @@ async def _under_way(airflow: Airflow, workflow: str, named: str) -> str | None:
 
 
 async def _free_run_id(airflow: Airflow, dag_id: str, named: str) -> str:
-    runs = await _runs(airflow, dag_id, run_id_prefix_pattern=named)
+    runs = await runs_of(airflow, dag_id, run_id_prefix_pattern=named)
     return free_run_id(named, {str(run.get("dag_run_id")) for run in runs})
-
-
-async def _runs(airflow: Airflow, dag_id: str, **wanted: Any) -> list[Mapping[str, Any]]:
-    """Return the newest runs of a DAG."""
-    params = {**wanted, "limit": RUNS_LOOKED_AT, "order_by": "-run_after"}
-    answer = await airflow.get("dags", dag_id, "dagRuns", params=params)
-    return list(answer.get("dag_runs", ()))
 
 
 async def _fail(airflow: Airflow, request: FailRun, model: str | None) -> Done:
