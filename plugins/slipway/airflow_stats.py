@@ -1,6 +1,6 @@
-"""Airflow's own metrics: where its `[metrics]` options say so, they are told of what happens in releases.
+"""Airflow's own metrics: if its `[metrics]` options say so, they count what happens in releases.
 
-No release waits for them: they are told in a thread of their own, which is waited for one second at most. Where that
+No release waits for them: a separate thread sends them, and the release waits at most one second for it. Where that
 was not enough once, this process tells them nothing any more. Whatever goes wrong is logged.
 """
 

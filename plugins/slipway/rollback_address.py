@@ -33,7 +33,7 @@ class RollbackAddress:
 
     :param ready_timeout_s: how long a version may take to come up, in seconds.
     :param drain_s: how long requests that are open on the version to leave may take to end by themselves, in seconds.
-    :param stable_uri: "" where nothing was live before, or it is not told; the InferenceService notes it as well.
+    :param stable_uri: "" where nothing was live before, or it is not given; the InferenceService notes it as well.
     """
 
     release_id: str

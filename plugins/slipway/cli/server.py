@@ -117,7 +117,7 @@ class Server:
     def landed(self, name: str) -> Landed:
         """Return what of a model has landed, as it is at this moment.
 
-        :raises TransientError: it cannot be told.
+        :raises TransientError: that is unknown.
         """
         from slipway_core.read_model.landed import Landed
 

@@ -1,4 +1,4 @@
-"""Waiting until something is over, and what a script is told of it."""
+"""Waits until something is over, and says how it ended."""
 
 from __future__ import annotations
 

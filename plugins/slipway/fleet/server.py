@@ -200,7 +200,7 @@ class FleetServer:
     async def prepare(self, wanted: LoadedVersion) -> None:
         """Load the version beside what is served, and try an alias that leads to it.
 
-        :raises LoadRefusedError: the server refuses, or serves it otherwise than it was told to.
+        :raises LoadRefusedError: the server refuses, or does not serve it as it was loaded.
         """
         for name, config in wanted.configs.items():
             if not await self._serves(name, wanted.version, config):

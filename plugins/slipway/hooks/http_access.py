@@ -171,7 +171,7 @@ class HttpAccess:
         """Write the body of the answer to a GET into a file; return the status, and how many bytes the body has.
 
         Nothing is written where the status is not 200, and no more than `most_bytes` + one piece: a body that is longer
-        ends there, and is told as longer.
+        ends there, and is reported as longer.
 
         :raises TransientError: as `request` says, and where the body ends before its time.
         """

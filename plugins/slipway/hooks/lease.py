@@ -160,7 +160,7 @@ class LeaseHook(ClusterObjectHook):
         return None if stored is None else parse_lease(stored)
 
     def pause(self, reason: str | None) -> Lease:
-        """Note that the canary shall stay at its weight, for a reason that people are told; None lets it go on.
+        """Note that the canary shall stay at its weight, for a reason that people see; None lets it continue.
 
         The note alone stops nobody who renewed the lease before it and has not patched yet: the canary is paused when
         the lease was renewed after the note.

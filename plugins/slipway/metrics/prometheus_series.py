@@ -24,7 +24,7 @@ from slipway_core.metrics.samples import Counters, Reading, SeriesReading
 
 __all__ = ["RawSeries", "RevisionData", "parse_answer", "parse_series", "shared_series"]
 
-# Envoy shows its histograms later than its counters: by its flush, of 5 s unless told otherwise, and a scrape.
+# Envoy shows its histograms later than its counters: by its flush, of 5 s by default, and a scrape.
 LATENCY_GRACE_S = 15.0
 _IN_MS: Mapping[LatencyUnit, float] = {"ms": 1.0, "s": 1000.0}
 # By these the copies of one series differ where several equal servers scrape one process.
@@ -98,7 +98,7 @@ class RevisionData:
             raise self._lacking("latency", self.latency)
 
     def _require_visible_errors(self) -> None:
-        """Errors must be told from requests by something that the series carry."""
+        """Something in the series must distinguish errors from requests."""
         if self.queries is None:
             return
         counted = [(one.labels, any(value > 0 for value in one.samples.values())) for one in self.requests]

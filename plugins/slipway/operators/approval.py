@@ -163,6 +163,6 @@ def comment_param() -> Param:
 
 
 def person_of(event: dict[str, Any]) -> tuple[str, str]:
-    """Name and comment of who answered; "" where they are not told."""
+    """Name and comment of who answered; "" where they are unknown."""
     user = event.get("responded_by_user") or {}
     return str(user.get("name") or ""), str((event.get("params_input") or {}).get(COMMENT) or "")

@@ -36,7 +36,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
     """Runs perf_analyzer, or genai-perf for a model that generates text, and holds the result to the limits.
 
     Where the rounds do not decide, another pod measures as many again, up to ``benchmark.max_rounds``. Where it cannot
-    be told then, or since the stable version misses the limits as well, it is measured anew after a pause in the
+    be decided then, or since the stable version misses the limits as well, it is measured anew after a pause in the
     triggerer, as often as ``benchmark.attempts`` says. Then the stage is ``inconclusive``.
 
     :param staging: the `Staging` as JSON (templated).

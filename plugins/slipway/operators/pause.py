@@ -131,7 +131,7 @@ class PauseCanaryOperator(BaseOperator):
     def _version(self, spec: ReleaseSpec) -> int:
         """Return the version that is tried, by what the cluster serves.
 
-        :raises SlipwayError: that cannot be told.
+        :raises SlipwayError: that is unknown.
         """
         observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
         if observed is None:
@@ -159,7 +159,7 @@ class PauseCanaryOperator(BaseOperator):
 
 
 def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutcome:
-    """Wait until the holder of the lease has told that it knows of the pause, or the canary is over."""
+    """Wait until the holder of the lease has confirmed the pause, or the canary is over."""
     limit_s = min(noted.lease_s, LONGEST_WAIT_S) + _SPARE_S
     deadline, found = time.monotonic() + limit_s, "the lease has not been renewed since"
     while time.monotonic() < deadline:

@@ -96,8 +96,8 @@ class Answers(Generic[Question, Value]):
     :param ask: gets the answer; it may take long, and raise a `SlipwayError`.
     :param slots: how many questions may be under way, shared with others of the same store.
     :param most: answers that are kept.
-    :param health: is told whether the store answers. While it does not, nothing is asked of it here and nobody waits;
-        once it answers again, everything is asked anew.
+    :param health: is notified whether the store answers. While it does not, nothing is asked of it here and nobody
+        waits; once it answers again, everything is asked again.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Answers(Generic[Question, Value]):
                 running.set()
 
     def _tell_health(self, error: SlipwayError | None) -> None:
-        """Tell whether the store has answered; an error that says nothing of that is not told."""
+        """Tell whether the store has answered; an error that says nothing about that is ignored."""
         if error is None or isinstance(error, InputMissingError | UnknownModelError):
             self._health.answered()
         elif isinstance(error, TransientError):

@@ -36,7 +36,7 @@ _writing: set[asyncio.Task[None]] = set()
 class LiveObject:
     """The document of one canary in the store. It blocks.
 
-    What the steps before, or a watch that was broken off, have told is taken over from the document that is there.
+    What the steps before, or a watch that was broken off, have reported is taken over from the existing document.
     """
 
     def __init__(self, store: ModelStoreHook, plan: CanaryPlan) -> None:

@@ -114,7 +114,7 @@ class ViewWriter:
     def read(self, model: str) -> StoredView:
         """Return the document that lies in the store.
 
-        :raises StoreUnavailableError: it cannot be told.
+        :raises StoreUnavailableError: that is unknown.
         """
         return read_view(self._store, model)
 
@@ -155,7 +155,7 @@ class ViewWriter:
 def read_view(store: ModelStoreHook, model: str) -> StoredView:
     """Return a model's document as it lies in the store.
 
-    :raises StoreUnavailableError: it cannot be told.
+    :raises StoreUnavailableError: that is unknown.
     """
     key = model_view_key(model)
     try:

@@ -3,7 +3,7 @@
     python -m slipway.registry MODEL VERSION [--bucket NAME]
 
 It runs where Airflow is configured (`PYTHONPATH=plugins:include`): bucket and credentials are Airflow's. Exit codes: 0
-the version is what was published; 1 it is not, each difference on a line; 2 it could not be told.
+the version is what was published; 1 it is not, each difference on a line; 2 that is unknown.
 """
 
 from __future__ import annotations

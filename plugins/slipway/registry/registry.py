@@ -189,7 +189,7 @@ class ModelRegistry:
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
         """Copy the version's model folders to the staging server's repository, checked against the manifest.
 
-        The copies are encrypted as the store is told to encrypt what it writes.
+        The copies are encrypted as the store encrypts what it writes.
 
         :param name: what the model is called there; an ensemble's members are named after it.
         :raises VersionConflictError: a published file is not the manifest's; its copy is removed.

@@ -232,7 +232,7 @@ def _read(path: str) -> bytes:
 
 
 def _key(private: bytes | None, passphrase: bytes | None, public: bytes | None, where: str) -> SigningKey:
-    """Return the key with both halves as far as they are there; what is wrong with it is told without quoting it."""
+    """Return the key with both halves as far as they are there; an error describes what is wrong without quoting it."""
     try:
         if private is not None:
             loaded = serialization.load_pem_private_key(private, passphrase)

@@ -49,7 +49,7 @@ class ModelHistory:
     """The releases of one model.
 
     :param lists: how names are listed.
-    :param on_stray: is told, in words, of what lies there and belongs to nothing.
+    :param on_stray: is called with a sentence about each object that belongs to nothing.
     """
 
     def __init__(self, model: str, lists: Lists, on_stray: Callable[[str], object]) -> None:

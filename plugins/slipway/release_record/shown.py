@@ -27,7 +27,7 @@ _LARGEST_BYTES = 64 << 20
 def shown_of(store: ModelStoreHook, events: Iterable[Event]) -> tuple[Shown, ...]:
     """Return what the store has for a person to read about a version.
 
-    That is its newest event, by which the whole record can be told, and the pages of its newest releases.
+    That is its newest event, which identifies the whole record, and the pages of its newest releases.
 
     :param events: the version's record.
     """

@@ -46,7 +46,7 @@ class LiveService:
     ) -> Reconciliation:
         """Bring the InferenceService to a goal, at most as long as a revision may take to come up.
 
-        :param on_progress: is told of what was done; None: it is logged.
+        :param on_progress: is called with what was done; None: it is logged.
         :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
         :param observed: what was observed a moment ago; None: observe first.
         :param suffices: whether what is observed is enough, though the goal may not be reached.

@@ -171,7 +171,7 @@ def reconcile(
     Safe to call at any time and from any process: each action follows from what is observed alone. An API that does
     not answer is raised at once: Airflow tries the task again.
 
-    :param on_progress: is told of what was done, whenever its reason is a new one.
+    :param on_progress: is called with what was done, whenever its reason is a new one.
     :param permit: is asked for each patch anew, after the observation whose resourceVersion the patch names and right
         before it is sent; it raises where the goal may not be pursued any more. Also for what is created.
     :param while_waiting: is called before each further observation.

@@ -69,7 +69,7 @@ class StepWatch:
 
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     :param cluster: the step's weight and lease.
-    :param live: has pages told after every window; it is waited for by nobody.
+    :param live: updates pages after every window; nothing waits for it.
     :param hold: only watch and report, whatever the step's time.
     :param until_resumed: only watch while the canary is paused.
     """
@@ -319,7 +319,7 @@ class StepWatch:
     def _judged(self, window: Window | None) -> Verdict:
         """Let the judge look at the window, and tell the record all it takes to judge it again.
 
-        What users met is told apart from what was replayed: the counts are theirs, those of times that nobody watched
+        What users met is kept apart from what was replayed: the counts are theirs, those of times that nobody watched
         included; the verdict's window has its source.
         """
         judge, first_bad_at = self.judge, self._reader.first_bad_at
@@ -344,7 +344,7 @@ class StepWatch:
         return verdict
 
     def _show(self, verdict: Verdict, decision: str = "") -> None:
-        """Have pages told where the step stands; users come first, so never before what protects them.
+        """Update pages on where the step stands; users come first, so never before what protects them.
 
         :param decision: at the end of the step.
         """

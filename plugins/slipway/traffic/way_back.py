@@ -35,8 +35,8 @@ class WayBack:
     over. In Knative mode the good version comes back meanwhile. An InferenceService that is deleted takes its pods with
     it, and a preview has had no user: neither is drained.
 
-    :param on_progress: is told of what was done, once for each reason.
-    :param on_weight_0: is told the revision, when no new request was seen to be led there.
+    :param on_progress: is called with what was done, once for each reason.
+    :param on_weight_0: is called with the revision, when no new requests were seen to reach it.
     :param before_removal: is called before the candidate is taken away, while its router still counts it.
     """
 

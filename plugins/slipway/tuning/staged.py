@@ -69,7 +69,7 @@ class StagedTrials:
     def load(self, role: Role, setting: Setting) -> str:
         """Load a setting in place of what the role had; return its name on the server.
 
-        :raises LoadRefusedError: the server does not load it, or serves it otherwise than it was told to.
+        :raises LoadRefusedError: the server does not load it, or does not serve it as it was loaded.
         """
         name = staged_name(self._model, role)
         unload_models(self._hook, [name], self._timeout_s)

@@ -20,7 +20,7 @@ ACT_AGE_S = 3.0
 def landed_versions(sources: Sources, model: str) -> Landed:
     """Return what there is of a model below `incoming/`.
 
-    :raises StoreUnavailableError: it cannot be told.
+    :raises StoreUnavailableError: that is unknown.
     """
     try:
         document = sources.read_model.known_model(model, most_age_s=ACT_AGE_S).value

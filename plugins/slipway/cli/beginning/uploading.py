@@ -49,7 +49,7 @@ def next_version(store: ModelStoreHook, model: str) -> int:
 def ready_file(model: str, version: int, files: Mapping[str, Path], metadata: Mapping[str, Any]) -> bytes:
     """Return `ready.json` with the digests of these files and what training tells of them.
 
-    :raises CommandError: what is told is nothing that a ready.json may say.
+    :raises CommandError: the metadata are not valid in a ready.json.
     """
     digests = {name: _sha256(path) for name, path in files.items()}
     known = {name: value for name, value in metadata.items() if value is not None}

@@ -71,7 +71,7 @@ class AdmitReleaseOperator(BaseOperator):
     def execute(self, context: Context, event: Any = None, noted: str = "") -> dict[str, Any]:
         """Admit the release, or wait in the triggerer while another of the same model is under way.
 
-        :param noted: what holds the release, where people have been told so.
+        :param noted: what holds the release, if people have been notified of it.
         """
         params = context["params"]
         try:

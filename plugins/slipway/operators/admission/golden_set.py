@@ -18,9 +18,9 @@ _LARGEST_BYTES = 64 * 1024 * 1024
 
 
 def require_askable_golden_set(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
-    """Returns when the golden set fits the release file, as far as that can be told without the model.
+    """Returns when the golden set fits the release file, as far as that is known without the model.
 
-    One that cannot be read is left to the converter, whose error has always told it.
+    One that cannot be read is left to the converter, whose error names it.
 
     :raises GoldenSetError: the model cannot be asked it; the reason is named.
     """

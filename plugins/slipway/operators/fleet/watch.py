@@ -48,8 +48,8 @@ class WatchFleetOperator(FleetOperator):
     A server that hung in a commit may carry it out when it goes on, hours later. Its release has ended by then, and has
     left open in the bucket what that server is to serve. The way back asks nobody. Nothing else is changed.
 
-    What was told is kept in the bucket: a finding fails one run, and again after a day; other runs are skipped as long
-    as it lasts. So a run that fails has something new to say.
+    What was reported is kept in the bucket: a finding fails one run, and again after a day; other runs are skipped as
+    long as it lasts. So a run that fails has something new to say.
 
     :param release_dag_id: the DAG that releases to fleets.
     :returns: what each server serves (`slipway_core.fleet.parity.Parity`).
@@ -122,7 +122,7 @@ class WatchFleetOperator(FleetOperator):
         """Fail where there is something new to say, and keep that it was said.
 
         :raises ServerUnavailableError: there is.
-        :raises AirflowSkipException: all that is found was told.
+        :raises AirflowSkipException: everything found was reported before.
         """
         now, key = datetime.now(UTC), watch_key(self.fleet)
         known = NotifiedFindings.from_bytes(parts.store.read(key, most_bytes=LIMIT_BYTES))

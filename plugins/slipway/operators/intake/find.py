@@ -131,7 +131,7 @@ class FindNewVersionsOperator(BaseOperator):
                 )
 
     def _warn_of(self, unreadable: Sequence[str], context: Context) -> None:
-        """Name what could not be read of the messages, for the pages; a sweep looks at what it may have told of."""
+        """Name what could not be read of the messages, for the pages; the scan looks at what it may have named."""
         if not unreadable:
             return
         reasons = list(dict.fromkeys(reason[:_REASON_LIMIT] for reason in unreadable))[:_UNREADABLE_SHOWN]
@@ -240,7 +240,7 @@ def _trigger(incoming: IncomingVersion, run_id: str, *, is_announced: bool) -> d
 
 
 def _must_sweep(hints: IntakeResult) -> bool:
-    """Messages that cannot be read, or tell of more than is looked up one by one: a sweep finds what they told of."""
+    """Messages that cannot be read, or tell of more than is looked up one by one: the scan finds what they named."""
     return (
         bool(hints.unreadable)
         or not hints.is_whole

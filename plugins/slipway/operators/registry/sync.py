@@ -91,7 +91,7 @@ class ListRegistryModelsOperator(BaseOperator):
 class SyncRegistryOperator(BaseOperator):
     """Syncs one model with its registry, in both directions.
 
-    A version that cannot be brought in fails the task once, when the registry is told so, and in every run that was
+    A version that cannot be brought in fails the task once, when the registry is informed, and in every run that was
     asked for this model; other runs name it in the XCom ``set_aside``.
 
     :param model: its name.

@@ -232,7 +232,7 @@ def _judged(
     )
     kept = None if reference is None else reference[: golden.rows]
     if kept is not None and kept.shape[0] != golden.rows:
-        kept = None  # another golden set than that of the release: nothing can be told of it
+        kept = None  # another golden set than that of the release: it says nothing about it
     try:
         scores = score(golden, answers, kept, validation)
     except (SpecError, GoldenSetError) as error:
@@ -240,7 +240,7 @@ def _judged(
     results = run_expectations(
         pd.DataFrame(scores.columns), scores.suite(), object_name(parts.spec.model, "revalidation")
     )
-    # Of these rows no figure can be told, such as of documents of which none is relevant: that is no drift.
+    # These rows give no figure, such as documents of which none is relevant: that isn't drift.
     of_nothing = [one for one in results if one["type"] == MEAN and one["observed"] is None]
     failed = [str(one["meaning"]) for one in results if not one["success"] and one not in of_nothing]
     found = scores.words()

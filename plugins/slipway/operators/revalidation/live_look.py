@@ -73,7 +73,7 @@ def require_live_version(live: Live, model: str) -> int:
 
     :raises AirflowSkipException: nothing is live, or a release is under way, which measures the version itself.
     :raises ForeignChangeError: what is live is none of the model's published versions.
-    :raises ClusterUnavailableError: it cannot be told.
+    :raises ClusterUnavailableError: that is unknown.
     """
     if live.standing in ("nothing_live", "in_flight"):
         raise AirflowSkipException(live.why)

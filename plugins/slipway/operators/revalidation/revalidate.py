@@ -55,7 +55,7 @@ class RevalidateModelOperator(RevalidationOperator):
     """Looks at one model, writes its report and its page into the run's folder, and opens, keeps or closes findings.
 
     It changes nothing of what is live, and leaves a model alone while a release of it is under way. What could not be
-    read is told as that, and never as a pass.
+    read is reported as that, and never as a pass.
 
     :param model: its name.
     :returns: the report's key.

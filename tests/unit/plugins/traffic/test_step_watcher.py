@@ -298,7 +298,7 @@ async def test_a_weight_that_someone_else_changed_is_told_and_not_overwritten(
     await until(lambda: "window_judged" in kinds(watched))
     patched = len(service.patches)
     model.patch({"metadata": {}, "spec": {"predictor": {"canaryTrafficPercent": 70}}})
-    with pytest.raises(ForeignChangeError, match="someone else changed"):
+    with pytest.raises(ForeignChangeError, match="something else changed"):
         await running
     assert len(service.patches) == patched
 
@@ -341,5 +341,5 @@ async def test_the_log_says_why_users_are_taken_back(
     watched, _, _ = watch(release_run, live(), FAILING)
     await watched.run()
     assert any(line.startswith("fail: The candidate fails: ") for line in caplog.messages)
-    assert "the users are taken back, by judge" in caplog.messages
+    assert "users are moved back, by judge" in caplog.messages
     assert caplog.messages[-1] == "no new requests reach the candidate: the traffic shows weight 0"

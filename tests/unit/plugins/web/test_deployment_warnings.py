@@ -16,9 +16,9 @@ def test_a_paused_dag_is_named_with_what_it_keeps_from_happening() -> None:
     """Of each DAG on which a release depends; another one may be paused for good."""
     first, second = warnings_of(["model_tuning", "model_intake", "model_release"], None, None)
     assert first.startswith(
-        "The DAG model_release is paused in Airflow: no release starts or goes on, and a canary"
+        "The DAG model_release is paused in Airflow: no release starts or continues, and a canary"
     )
-    assert second.startswith("The DAG model_intake is paused in Airflow: no version that lands")
+    assert second.startswith("The DAG model_intake is paused in Airflow: uploaded versions do not start")
     assert len(warnings_of(PAUSED, None, None)) == len(PAUSED)
 
 
@@ -38,4 +38,4 @@ def test_a_setting_that_cannot_be_used_is_among_them(monkeypatch: pytest.MonkeyP
     """Also where Airflow's database says nothing."""
     monkeypatch.setenv("SLIPWAY_SWEEP_CRON", "every ten minutes")
     found = deployment_warnings.deployment_warnings()
-    assert [one for one in found if one.startswith("SLIPWAY_SWEEP_CRON cannot be used")]
+    assert [one for one in found if one.startswith("SLIPWAY_SWEEP_CRON is invalid")]

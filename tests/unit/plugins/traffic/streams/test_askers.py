@@ -81,9 +81,9 @@ async def test_events_in_any_pieces_are_read() -> None:
     [
         (written(b'data: {"y": 1}\n\n', b'data: {"error": "lost"}\n\n'), "lost"),
         (written(b'data: {"error": ""}\n\n'), "without a message"),
-        (written(b"data: [1]\n\n"), "no JSON object"),
-        (written(b"data: {y\n\n"), "no JSON"),
-        (written(b"data: " + 100_000 * b"[" + b"\n\n"), "no JSON"),
+        (written(b"data: [1]\n\n"), "not a JSON object"),
+        (written(b"data: {y\n\n"), "not JSON"),
+        (written(b"data: " + 100_000 * b"[" + b"\n\n"), "not JSON"),
         (written(b'data: {"y": 1}\n\n', b'data: {"y"'), "ended in the middle of an event"),
         (written(b'data: {"z": 1}\n\n'), "no output y in 1 responses"),
         (written(), "no output y in 0 responses"),
