@@ -1,7 +1,7 @@
 """Airflow's own metrics: if its `[metrics]` options say so, they count what happens in releases.
 
 No release waits for them: a separate thread sends them, and the release waits at most one second for it. Where that
-was not enough once, this process tells them nothing any more. Whatever goes wrong is logged.
+was not enough once, this process no longer sends to them. Errors are logged.
 """
 
 from __future__ import annotations

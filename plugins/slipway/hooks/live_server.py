@@ -37,7 +37,7 @@ class Reply:
 class LiveServerHook:
     """The live servers of one model.
 
-    It is no hook with a connection of its own: the InferenceService tells the address, and `IngressHook` the way to it.
+    It is no hook with a connection of its own: the InferenceService has the address, and `IngressHook` the way to it.
 
     :param endpoint: where to connect, and which host to ask for.
     :param timeout_s: limit of one request, to the last byte of its answer: a server that drips does not answer.

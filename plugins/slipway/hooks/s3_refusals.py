@@ -52,7 +52,7 @@ def unsigned(message: str) -> str:
 
 
 def remedy(answer: Mapping[str, Any], otherwise: str) -> str:
-    """Return what to do; `otherwise` where S3's answer tells nothing in particular."""
+    """Return what to do; `otherwise` where S3's answer says nothing in particular."""
     code, message = _words(answer)
     if code.startswith("KMS.") or "kms:" in message.lower() or "kms key" in message.lower():
         return _KMS

@@ -1,6 +1,6 @@
-"""Requests that are open at the router, beside those that have begun: what tells whether anybody is on a revision.
+"""Requests that are open at the router, beside those that have begun: they show whether anybody is on a revision.
 
-Envoy alone tells it of the sources that there are: its gauge `upstream_rq_active`, with `upstream_rq_total`, which it
+Of the sources, only Envoy reports it: its gauge `upstream_rq_active`, with `upstream_rq_total`, which it
 counts when a request begins. What Prometheus holds of other routers counts answers, so that an open stream is in none
 of it; there nobody can say that nothing is open.
 """

@@ -106,7 +106,7 @@ class ConvertModelOperator(ReleasePodOperator):
         """Requires that every output was compared and passes; the converter's own word is not enough.
 
         :raises ParityRefusedError: one does not, or none was compared.
-        :raises ModelInvalidError: the converter tells the outputs or the comparison in another form than it should.
+        :raises ModelInvalidError: the converter reports the outputs or the comparison in an unexpected form.
         """
         conversion = release_run.spec.conversion
         if not conversion.compares:

@@ -52,7 +52,7 @@ class PauseCanaryOperator(BaseOperator):
     renewal of its lease; where the canary is over by then, it fails and says how.
 
     A pause needs the cluster alone. A resume raises nothing by itself: the release asks for each raise as ever. It
-    tells what will hold that, a freeze, a closed window or a rejection, where the bucket can be read.
+    says what will hold that, a freeze, a closed window or a rejection, where the bucket can be read.
 
     Who did it is kept for the audit afterwards, where the bucket can be written.
 

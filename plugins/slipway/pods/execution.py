@@ -155,7 +155,7 @@ class PodExecution:
 
     @property
     def failure(self) -> AirflowException | None:
-        """Why the pod did not pass, in Airflow's words; None: it did, as far as its exit code tells."""
+        """Why the pod did not pass, in Airflow's words; None: it did, as far as its exit code says."""
         return self._failure
 
     def silent_end(self, wanted: str) -> SlipwayError:

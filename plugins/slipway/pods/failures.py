@@ -101,7 +101,7 @@ def silent_end(
 
     :param pod: as either Kubernetes client gives it; None: it is gone.
     :param failure: what was raised of it.
-    :param warnings: returns the messages of the cluster's events about it, oldest first; asked where its status tells
+    :param warnings: returns the messages of the cluster's events about it, oldest first; asked where its status says
         nothing.
     """
     whole_pod = plain(pod)

@@ -14,7 +14,7 @@ from kubernetes.client import models as k8s
 
 from slipway_core.errors import PodStartError
 
-# A pod has 30 s between SIGTERM and SIGKILL; a kubelet tells of its end some seconds later.
+# A pod has 30 s between SIGTERM and SIGKILL; a kubelet reports its end some seconds later.
 GONE_LIMIT_S = 120.0
 POLL_S = 1.0
 

@@ -30,7 +30,7 @@ class SuiteRun:
     """One suite as it went.
 
     :ivar name: of validation definition, checkpoint and suite, such as `slipway.digits.golden`.
-    :ivar results: one for each expectation, as `plain_result` tells it.
+    :ivar results: one for each expectation, as `plain_result` returns it.
     :ivar document: the library's own result of all, as JSON.
     :ivar suite: the suite as the library writes it to JSON, and reads it.
     :ivar validation_definition: as the library keeps it in its store.
@@ -53,7 +53,7 @@ def object_name(model: str, table: str) -> str:
 def run_expectations(
     frame: pd.DataFrame, expectations: Sequence[Mapping[str, Any]], name: str
 ) -> list[dict[str, Any]]:
-    """Return what became of each expectation, as `run_suite` tells it."""
+    """Return what became of each expectation, as `run_suite` returns it."""
     return run_suite(frame, expectations, name).results
 
 

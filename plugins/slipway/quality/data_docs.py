@@ -52,7 +52,7 @@ def _result_page(run: SuiteRun) -> str:
 
     document = _shown(run.document)
     for one in document["results"]:
-        # Of a column's distinct values the library tells no share, and cannot render the count without.
+        # Of a column's distinct values the library reports no share, and cannot render the count without.
         if "unexpected_count" in one["result"] and "unexpected_percent" not in one["result"]:
             one["result"]["unexpected_count"] = 0
     content = ValidationResultsPageRenderer().render(ExpectationSuiteValidationResultSchema().load(document))

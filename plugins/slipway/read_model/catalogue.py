@@ -288,7 +288,7 @@ class Catalogue:
         return chosen
 
     def _audit(self, model: str) -> None:
-        """Read on in the records that have more than the model's document tells."""
+        """Read on in the records that have more than the model's document says."""
         held = self._held.get(model)
         if held is None or not isinstance(held.document, ModelDocument):
             return
@@ -297,7 +297,7 @@ class Catalogue:
             self._repairs.want(model, version)
 
     def _repair(self, model: str, versions: set[int]) -> bool:
-        """Write a model's document anew; return whether there is anything to tell of the model."""
+        """Write a model's document anew; return whether there is anything to show of the model."""
         try:
             document = self._writer.bring_up_to_date(model, versions)
         except UserError as error:

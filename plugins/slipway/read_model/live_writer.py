@@ -1,6 +1,6 @@
 """The live document of a canary, written over beside its watch.
 
-The watch tells what it has seen and goes on at once. One thread writes, one document at a time and always the newest; a
+The watch reports what it has seen and continues. One thread writes, one document at a time and always the newest; a
 store that hangs or fails costs the watch nothing, and pages show what was written last.
 """
 

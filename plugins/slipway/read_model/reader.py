@@ -1,7 +1,7 @@
 """The read model as pages ask for it, in Airflow's API server.
 
 Nothing here blocks longer than its limits, however the object store behaves: what is known is shown with its age
-(`known_*` tells it), and what was never read is an error of our own.
+(`known_*` says so), and what was never read is an error of our own.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Repairs:
     def want(self, model: str, version: int | None = None) -> bool:
         """Have the document of a model brought up to date soon; return whether it will be.
 
-        :param version: whose record has more than the document tells; None: there is no document.
+        :param version: whose record has more than the document says; None: there is no document.
         """
         with self._lock:
             if version is None and time.monotonic() - self._made_at.get(model, float("-inf")) < AGAIN_S:

@@ -48,7 +48,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 class StoredView:
     """A model's document as it lies in the store: `etag` is None where there is no object.
 
-    `document` is None where it cannot be read; `is_newer` tells that a later version of Slipway wrote it.
+    `document` is None where it cannot be read; `is_newer` says that a later version of Slipway wrote it.
     """
 
     document: ModelDocument | None

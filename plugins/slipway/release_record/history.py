@@ -1,4 +1,4 @@
-"""What the names below ``records/MODEL/`` tell of a model's releases; hardly anything is read."""
+"""What the names below ``records/MODEL/`` say about a model's releases; hardly anything is read."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ModelHistory:
         return attempts
 
     def _began_at(self, version: int, rejected: set[int]) -> datetime | None:
-        """Return when the version's first release began; None: none did. Mostly the first event tells it."""
+        """Return when the version's first release began; None: none did. Mostly the first event has it."""
         page = self._lists(f"{self._prefix}{version}/", pages=1, page_size=1)
         first, _ = read_attempts((entry.key, entry.written_at) for entry in page.objects)
         if page.objects and (first is None or first.started_at is None):

@@ -211,7 +211,7 @@ class RecordReader:
         ]
         if not blocks:
             return {}
-        # An event itself tells whether entity tags are digests here: a segment could be forged to say otherwise.
+        # An event itself says whether entity tags are digests here: a segment could be forged to say otherwise.
         first = min(self._listed.values(), key=lambda one: one.seq)
         tagged_with_md5 = self._read(first)[1].is_tagged_with_md5
         found: dict[str, StoredEvent] = {}

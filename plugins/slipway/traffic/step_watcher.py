@@ -167,7 +167,7 @@ class StepWatch:
         return decision, reason
 
     async def _take_back(self, reason: str, by: str) -> None:
-        """Shield the users, then tell of it. What hinders that hinders the rollback of the release as well, which
+        """Shield the users, then report it. What hinders that hinders the rollback of the release as well, which
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
@@ -243,7 +243,7 @@ class StepWatch:
                 continue
             if not await self._cluster.answers(ANSWER_LIMIT_S, renew=window is not None):
                 continue
-            # The answer may tell of a pause, which stops the one end, or of its end, which is another.
+            # The answer may report a pause, which stops the one end, or the end of a pause, which is another.
             decision, resumed = self._decide(verdict), self._until_resumed and not self._cluster.paused
             if decision == "continue" and not resumed and time.monotonic() < report_at:
                 continue

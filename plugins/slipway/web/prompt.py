@@ -45,7 +45,7 @@ def start_syncs(registered_model: str, delivery_id: str) -> list[str]:
     """Start a sync of each model with that registered model; return the runs' ids.
 
     A delivery that comes again starts nothing: its runs' ids exist. Nor does one for a model whose sync waits for its
-    turn already: that one will see what this one tells of.
+    turn already: that one will see what this one reports.
     """
     started = []
     for model in _models_of(registered_model, releases_dir()):

@@ -47,7 +47,7 @@ def next_version(store: ModelStoreHook, model: str) -> int:
 
 
 def ready_file(model: str, version: int, files: Mapping[str, Path], metadata: Mapping[str, Any]) -> bytes:
-    """Return `ready.json` with the digests of these files and what training tells of them.
+    """Return `ready.json` with the digests of these files and training's metadata.
 
     :raises CommandError: the metadata are not valid in a ready.json.
     """

@@ -73,7 +73,7 @@ class FindNewVersionsOperator(BaseOperator):
         self.releases_dir = releases_dir
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Looks at what the events tell of, or at everything; leaves out what was started before."""
+        """Looks at what the events name, or at everything; leaves out what was started before."""
         with airflow_failures():
             store = ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
             _ = store.client  # a task may ask Airflow for a connection in its main thread only
@@ -114,7 +114,7 @@ class FindNewVersionsOperator(BaseOperator):
             return "wait"
 
     def _leave_those_without_release_file(self, found: Look, announced: Set[IncomingVersion]) -> None:
-        """Set aside what a sweep found of models without a release file; what an event tells of waits for the file.
+        """Set aside what a sweep found of models without a release file; what an event names waits for the file.
 
         The file may be minutes old, and not on this worker yet: `start` looks again, and says what it waits for.
         """
@@ -240,7 +240,7 @@ def _trigger(incoming: IncomingVersion, run_id: str, *, is_announced: bool) -> d
 
 
 def _must_sweep(hints: IntakeResult) -> bool:
-    """Messages that cannot be read, or tell of more than is looked up one by one: the scan finds what they named."""
+    """Messages that cannot be read, or name more than is looked up one by one: the scan finds what they named."""
     return (
         bool(hints.unreadable)
         or not hints.is_whole

@@ -56,7 +56,7 @@ class Look:
 class ModelLook:
     """Looks at one model: two requests where nothing is new, and one more for each version that is.
 
-    :param kept: what earlier looks have learnt; it saves reading, and says nothing of versions that an event tells of.
+    :param kept: what earlier looks have learnt; it saves reading, and says nothing of versions that an event names.
     :param now_s: seconds since 1970.
     :param until_s: by the monotonic clock, when no further request may begin.
     :param after_rollback: what a model's release file says of the time after a rollback; asked where it counts.
@@ -78,7 +78,7 @@ class ModelLook:
         self._after_rollback = after_rollback
 
     def __call__(self, model: str, announced: Collection[int] = ()) -> Look:
-        """Finds the versions of the model that are to be started; `announced` are those that events tell of.
+        """Finds the versions of the model that are to be started; `announced` are those that events name.
 
         :raises TransientError: the store does not answer, or the time is up.
         :raises UserError: the model has more folders than are listed.
@@ -122,7 +122,7 @@ class ModelLook:
         )
 
     def _landed(self, model: str, announced: Collection[int], look: Look) -> dict[int, Upload | None]:
-        """The versions in ``incoming/``, with the upload of their ready.json where a single page tells it."""
+        """The versions in ``incoming/``, with the upload of their ready.json if a single page has it."""
         prefix = f"incoming/{model}/"
         page = self._list(prefix, pages=1)
         uploads: dict[int, Upload | None]
@@ -232,7 +232,7 @@ def look_at_models(
 ) -> Look:
     """Looks at many models, some at once; a model that cannot be judged is set aside with the reason.
 
-    :param models: by name, the versions of each that events tell of.
+    :param models: by name, the versions of each that events name.
     :param until_s: by the monotonic clock, when to go on without those that have not ended.
     :raises TransientError: no model could be looked at.
     """

@@ -110,7 +110,7 @@ class GoldenParts:
     def reference(self, promoted_by: str | None) -> KeptAnswers | None:
         """Return the answers that were kept when the version was released; None where none were.
 
-        :param promoted_by: the run that promoted it, whose evidence has them; None: no record tells.
+        :param promoted_by: the run that promoted it, whose evidence has them; None: no record names it.
         :raises UserError: they cannot be read.
         :raises TransientError: the store is away.
         """
@@ -123,7 +123,7 @@ class GoldenParts:
 
 
 def check_signature(parts: GoldenParts) -> CheckResult:
-    """Hold the tensors that the live server tells against the manifest's.
+    """Compare the tensors that the live server reports with the manifest's.
 
     :raises SlipwayError: it could not be asked.
     """
@@ -140,7 +140,7 @@ def check_signature(parts: GoldenParts) -> CheckResult:
 def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     """Ask the golden set's first rows, and hold the answers against the labels and against those of the release.
 
-    :param promoted_by: the run that promoted the version; None: no record tells.
+    :param promoted_by: the run that promoted the version; None: no record names it.
     :raises SlipwayError: something that is needed could not be read.
     """
     if parts.is_decoupled():

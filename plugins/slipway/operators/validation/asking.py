@@ -114,7 +114,7 @@ class GoldenQuestions:
         return Answered(joined(parts), tuple(latency_ms), outputs, others.whole(by_output))
 
     def _known(self, staged: StagedModel) -> tuple[str, ...]:
-        """Return the other outputs that a version has, as far as its configuration tells."""
+        """Return the other outputs that a version has, as far as its configuration says."""
         known = {str(tensor["name"]) for tensor in staged.config.get("output", ())}
         return tuple(name for name in self.others if not known or name in known)
 

@@ -1,7 +1,7 @@
 """What clients meet of the stable version and of the candidate, from whoever can tell it of both.
 
-The server tells, where both are on staging. A stable version that is not there has its manifest, and one that Slipway
-has not published has the configuration that its servers were given. Where nothing tells, the gate does not pass.
+The server says, where both are on staging. A stable version that is not there has its manifest, and one that Slipway
+has not published has the configuration that its servers were given. If they are unknown, the gate does not pass.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sides_of(
     """Return the tensors of the stable version and of the candidate; None where nothing of the model is live yet.
 
     :param manifest: reads the candidate's.
-    :raises SignatureInconclusiveError: nobody tells the tensors of the stable version.
+    :raises SignatureInconclusiveError: the tensors of the stable version are unknown.
     """
     if release_run.stable is None:
         return None

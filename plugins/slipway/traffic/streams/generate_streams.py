@@ -79,7 +79,7 @@ class GenerateStreams:
 async def events_of(parts: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
     """Yield the data of each server-sent event, a JSON object.
 
-    :raises _NoAnswerError: an event tells of an error, is no JSON object, or there are too many.
+    :raises _NoAnswerError: an event reports an error, is not a JSON object, or there are too many.
     """
     rest, size, count = b"", 0, 0
     async for part in parts:

@@ -172,7 +172,7 @@ class StreamProbes:
                 await side.close()
 
     def _need(self) -> StreamNeed | None:
-        """Return how the model is asked over streams, as far as the store tells.
+        """Return how the model is asked over streams, as far as the store says.
 
         No percent is given to a version without a manifest, and before the first one `preflight.py` has asked the same.
         """

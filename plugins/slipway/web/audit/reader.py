@@ -159,7 +159,7 @@ class AuditReader:
     def _below_operations(self, asked: AuditQuery) -> list[PersonAct]:
         audit = f"{_AUDIT_PREFIX}{asked.model}/" if asked.model else _AUDIT_PREFIX
         findings = findings_prefix(asked.model) if asked.model else "operations/findings/"
-        # A document is written when, or after, what it tells was done.
+        # A document is written when, or after, what it says was done.
         wanted = [
             entry
             for prefix in (audit, findings)
@@ -184,7 +184,7 @@ class AuditReader:
             yield from acts_of_finding(Finding.from_bytes(content, key), key)
 
     def _keep(self, known: tuple[str, str], read: Callable[[], Acts]) -> Acts:
-        """Return what is known, or read it; what cannot be right tells of nothing, and the log names it."""
+        """Return what is known, or read it; what cannot be right says nothing, and the log names it."""
         with self._lock:
             if known in self._known:
                 self._known.move_to_end(known)

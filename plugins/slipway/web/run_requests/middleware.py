@@ -1,4 +1,4 @@
-"""An ASGI middleware of Airflow's API server that sees who starts a run, and what a task tells of its run.
+"""An ASGI middleware of Airflow's API server that sees who starts a run, and what a task says about its run.
 
 Cheap to import, because every process of Airflow imports its plugins: what touches the database is imported when it is
 needed.
@@ -36,7 +36,7 @@ _TELLS = re.compile(rf".*/execution/xcoms/(?P<dag_id>[^/]+)/(?P<run_id>[^/]+)/[^
 
 
 class RunRequests:
-    """Names runs that people start without a name, and writes down what tasks tell of theirs.
+    """Names runs that people start without a name, and saves what tasks say about theirs.
 
     :param app: what answers the requests.
     :param free_run_id: returns a run id for a run of this DAG with this name, asked in a thread.
@@ -103,7 +103,7 @@ class RunRequests:
         return found
 
     async def _tell(self, dag_id: str, run_id: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let Airflow take what a task tells, then write it down; the task waits for nothing of that."""
+        """Let Airflow take what a task says, then write it down; the task waits for nothing of that."""
         received = await _received(receive)
         body = _body_of(received)
         status = 0

@@ -1,4 +1,4 @@
-// Forms of acts: a form opens as a dialog, is sent without leaving the page, and the page tells what became of it.
+// Forms of acts: a form opens as a dialog, is sent without leaving the page, and the page says what became of it.
 //
 // Without this script the browser opens the same form as a popover and leads to the page of the run.
 "use strict";
@@ -127,7 +127,7 @@ async function follow(done) {
       document.dispatchEvent(new CustomEvent("slipway:acted"));
       return;
     } catch {
-      // the next try tells more
+      // the next try says more
     }
   }
 }
