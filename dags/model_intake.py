@@ -80,7 +80,7 @@ def model_intake() -> None:
         task_id="find_new_versions",
         bucket="{{ var.value.slipway_bucket }}",
         releases_dir=str(releases_dir()),
-        # Airflow keeps with it what sweeps have learnt, so that they need not read it again.
+        # Airflow keeps with it what scans have learned, so that they need not read it again.
         inlets=[incoming_versions],
         doc_md="Checks the models that events named, or scans `incoming/`, and lists the versions to release. The "
         "log and the XCom `set_aside` name unusable uploads; they do not affect other versions.",

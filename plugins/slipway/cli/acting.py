@@ -172,13 +172,13 @@ def _questions_of(invocation: Invocation, dag_id: str, run_id: str, model: str) 
     ]
 
 
-def _require_all(listed: int, total: int, what: str) -> None:
+def _require_all(listed: int, total: int | None, what: str) -> None:
     """Raise where Airflow has listed only a part: what is missing may be what is looked for."""
-    if listed < total:
+    if total is None or listed < total:
         raise CommandError(
             f"Airflow has too many {what} to check them all",
             expected=f"at most {listed}",
-            found=str(total),
+            found="an unknown number" if total is None else str(total),
             remedy="do it in Airflow, or try again when the object store answers",
         )
 

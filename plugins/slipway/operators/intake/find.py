@@ -40,7 +40,7 @@ class FindNewVersionsOperator(BaseOperator):
     """Lists the versions whose release shall start by itself.
 
     A run that messages started looks at the models that they name, and at no others. Any other run, and one that
-    cannot read a part of its messages, sweeps all of ``incoming/``: two requests for each model where nothing is new.
+    cannot read a part of its messages, scans all of ``incoming/``: two requests for each model where nothing is new.
     What it has learnt of ready.json files that start nothing it keeps in Airflow's state store of the asset in
     `inlets`; without it, it reads them again.
 
@@ -114,7 +114,7 @@ class FindNewVersionsOperator(BaseOperator):
             return "wait"
 
     def _leave_those_without_release_file(self, found: Look, announced: Set[IncomingVersion]) -> None:
-        """Set aside what a sweep found of models without a release file; what an event names waits for the file.
+        """Set aside what a scan found of models without a release file; what an event names waits for the file.
 
         The file may be minutes old, and not on this worker yet: `start` looks again, and says what it waits for.
         """
@@ -142,7 +142,7 @@ class FindNewVersionsOperator(BaseOperator):
 
     @staticmethod
     def _models(store: ModelStoreHook, found: Look) -> list[str]:
-        """The models with a folder in ``incoming/``, shuffled: a sweep cut short ends elsewhere each time."""
+        """The models with a folder in ``incoming/``, shuffled: a scan that is cut short ends elsewhere each time."""
         page = store.listing("incoming/", delimiter="/", pages=LIST_PAGES)
         strays = [entry.key for entry in page.objects if entry.key != "incoming/"]
         models: list[str] = []
@@ -158,7 +158,7 @@ class FindNewVersionsOperator(BaseOperator):
         return models
 
     def _kept(self, context: Context) -> dict[IncomingVersion, Kept]:
-        """What earlier sweeps have learnt; nothing where it is lost or cannot be read."""
+        """What earlier scans have learned; nothing if it is lost or cannot be read."""
         try:
             state = context["asset_state_store"]
             return kept_from(state.get(_KEPT_KEY), time.time())

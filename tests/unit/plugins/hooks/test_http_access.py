@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from slipway.hooks import http_access
 from slipway.hooks.http_access import HttpAccess, within
 from slipway_core.errors import MetricsUnavailableError, SlipwayError, UserError
-from tests.support.plugins.http_double import Answer, Asked, MetricsServer, metrics_server
+from tests.support.plugins.http_double import Answer, HttpRequest, MetricsServer, metrics_server
 
 SECRET = "a-very-secret-word"
 
@@ -57,7 +57,7 @@ def ask(access: HttpAccess, form: dict[str, str] | None = None, limit_s: float =
     return within(limit_s, asking(), "the source")
 
 
-def asked_with(server: MetricsServer, access: HttpAccess) -> Asked:
+def asked_with(server: MetricsServer, access: HttpAccess) -> HttpRequest:
     """The request that comes in."""
     ask(access, {"query": "time()"})
     return server.asked[-1]

@@ -17,7 +17,7 @@ from slipway.metrics.sources.prometheus import PrometheusMetricsHook
 from slipway_core.errors import MetricsUnavailableError, UserError
 from slipway_core.metrics.queries import QuerySet
 from slipway_core.metrics.samples import Counters, Reading
-from tests.support.plugins.http_double import Answer, Asked, metrics_server
+from tests.support.plugins.http_double import Answer, HttpRequest, metrics_server
 from tests.support.plugins.prometheus_double import NOW, Connect, Prometheus, connected, series
 
 QUERIES = QuerySet(
@@ -95,7 +95,7 @@ def test_the_api_may_lie_deeper(connect: Connect) -> None:
     """Mimir's API lies under /prometheus, which the connection's extra says."""
     paths = []
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> Answer:
         paths.append(asked.path)
         return Answer(status=404)
 
@@ -154,7 +154,7 @@ def test_a_prometheus_that_is_down_is_named(connect: Connect) -> None:
 def test_data_of_another_shape_are_refused(data: Any, connect: Connect, prometheus: Prometheus) -> None:
     """What does not look as the API describes it is not guessed at."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> Answer:
         if asked.form["query"] == "time()":
             return prometheus(asked)
         return Answer(body=json.dumps({"status": "success", "data": data}))
@@ -276,7 +276,7 @@ def test_what_proves_nothing_is_only_asked_when_it_is_needed(
 def test_parts_of_a_series_are_taken_at_one_moment(connect: Connect, prometheus: Prometheus) -> None:
     """When a scrape comes in between two queries, requests and errors are those of the scrape before."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> Answer:
         content = json.loads(prometheus(asked).body)
         if 'rev="new",code="500"' in asked.form["query"]:
             content["data"]["result"][0]["values"].append([NOW - 1, "40"])
