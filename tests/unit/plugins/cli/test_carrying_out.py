@@ -37,6 +37,19 @@ def test_an_abort_ends_no_run_of_another_model(server: FakeSlipway, call: Call) 
     assert "is not a release of digits" in called.err
 
 
+@pytest.mark.parametrize("total", [2, None], ids=["more than are listed", "an unknown number"])
+def test_an_abort_that_cannot_see_every_run_ends_none(
+    server: FakeSlipway, call: Call, total: int | None
+) -> None:
+    """Without a document, the run must be the only one of the model: one that is not listed may be another."""
+    server.stale = True
+    listed = [{**RUN, "dag_run_id": "digits-3", "state": "running", "conf": {"model": "digits"}}]
+    server.refusals["/dags/model_release/dagRuns"] = (200, {"dag_runs": listed, "total_entries": total})
+    called = call("abort", "digits", "-m", "wrong data set")
+    assert (called.code, server.writes) == (1, [])
+    assert "too many releases under way to check them all" in called.err
+
+
 def test_airflow_is_asked_once_more_after_an_error_of_its_own(
     server: FakeSlipway, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
