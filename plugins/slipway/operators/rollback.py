@@ -124,10 +124,11 @@ class NameRollbackOperator(BaseOperator):
             return release_run.model_dump(mode="json")
 
     def _tell(self, context: Context, release_run: ReleaseRun) -> None:
-        """Tell what is done, in the run's note; the conclusion replaces it."""
+        """Write into the run's note what is done; the conclusion replaces it."""
         to = "" if release_run.stable is None else f" to version {release_run.stable.version}"
-        who = triggered_by(context) or "nobody's word"
-        note = f"rollback{to} started by {who}: {context['params']['reason']}"
+        who = triggered_by(context)
+        started = f"started by {who}" if who else "started automatically"
+        note = f"rollback{to} {started}: {context['params']['reason']}"
         tell_release(context, release_run.model, release_run.version, note)
 
     def _require_quiet(self, context: Context, spec: ReleaseSpec) -> None:
