@@ -178,7 +178,7 @@ def test_fleet_that_is_none(
     servers: list[TritonServer], hooks: list[TritonHook], conn_ids: list[str]
 ) -> None:
     """No server, or one that is named twice, is a mistake in the DAG."""
-    with pytest.raises(AirflowFailException, match="each once"):
+    with pytest.raises(AirflowFailException, match="each listed once"):
         load(servers, 2, triton_conn_ids=conn_ids).execute({})
 
 
