@@ -1,13 +1,13 @@
 """
-### Pauses a canary at its weight, or lets it go on
+### Pauses a canary at its weight, or resumes it
 
-The candidate keeps the share that it has; no step is begun, nothing is promoted, and the bake's limit does not run
-out. The judge goes on watching: a candidate that does worse is still taken back at once.
+While a canary is paused, the candidate keeps its share: no step starts, nothing is promoted, and the bake's limit does
+not run out. The judge continues to watch. A candidate that does worse is still rolled back at once.
 
-The task says "paused at 20 %" when that holds: once the release has renewed its lease with the pause in it, which takes
-some ten seconds, and up to a minute between two steps. A promotion that meets the pause waits for the resume. A freeze
-or a closed release window holds back no pause. A resume raises nothing past them, and says so. Where the
-canary was over before, the task fails and says what happened, such as "too late: the version was promoted".
+The task says "paused at 20 %" once the pause is in effect: when the release has renewed its lease with the pause in it.
+That takes about ten seconds, and up to a minute between two steps. A promotion that meets a pause waits for the resume.
+Freezes and closed release windows do not prevent a pause. A resume does not raise the weight past them, and says so. If
+the canary was already over, the task fails and says what happened, such as "too late: the version was promoted".
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from slipway.workflows import CANARY_PAUSE
 PARAMS = {
     "model": model_param(),
     "action": Param("pause", type="string", enum=["pause", "resume"], title="Action"),
-    "reason": reason_param("Why; the watch tells it in its log.", default="a person wants to look"),
+    "reason": reason_param("The reason; the watch writes it to its log.", default="a person wants to look"),
 }
 
 
 @dag(
     dag_id=CANARY_PAUSE,
     dag_display_name="Canary: pause or resume",
-    description="Keeps a canary at its weight until a person has looked.",
+    description="Keeps a canary at its weight while a person takes a look.",
     params=PARAMS,
     **act_header(
         __doc__,
@@ -44,7 +44,8 @@ def canary_pause() -> None:
         task_id="pause",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Notes on the lease that the canary must keep its weight, and waits until it does, or no longer has to.",
+        doc_md="Writes the pause into the canary's lease, and waits until the canary keeps its weight or no longer "
+        "needs to.",
     )
 
 

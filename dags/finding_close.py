@@ -1,12 +1,12 @@
 """
 ### Closes a finding
 
-`model_revalidation` opens a finding where what is live is not what was released any more, and closes it when it finds
-it gone. Close one by hand where you know of it and leave it so: name it as the page does, and say why. Your name and
-the reason are kept with it.
+`model_revalidation` opens a finding if the live version is no longer what was released, and closes it when the
+difference is gone. Close a finding by hand if you know about the difference and accept it: give the finding's name as
+the model's page shows it, and your reason. Slipway keeps your name and the reason with the finding.
 
-It stays closed while exactly the same is seen. Where something else is seen, or the same again after it was gone, it
-opens anew.
+The finding stays closed while the check sees exactly the same. If it sees something else, or the same again after it
+was gone, it opens the finding again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PARAMS = {
         minLength=3,
         maxLength=100,
         title="Finding",
-        description="Its name, as the page of the model shows it, such as 3-published.",
+        description="The finding's name, as the model's page shows it, such as 3-published.",
     ),
-    "reason": reason_param("Why it may stay so; it is kept with the finding, under your name."),
+    "reason": reason_param("Why this is acceptable; kept with the finding, under your name."),
 }
 
 
@@ -43,7 +43,7 @@ def finding_close() -> None:
         task_id="close",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Writes into the finding who closed it, and why.",
+        doc_md="Records in the finding who closed it, and why.",
     )
 
 

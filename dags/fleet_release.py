@@ -1,18 +1,19 @@
 """
 ### Brings a version to all servers of a fleet, or to none
 
-The servers are those that the fleet's file names: the pods behind a Service, or a list of connections. The version must
-be published, and its record must show that it has passed its gates and was not rejected.
+The fleet's file names the servers: the pods behind a Service, or a list of connections. The version must be published,
+and its record must show that it passed its gates and was not rejected.
 
-| what runs | what it does |
+| task | what it does |
 |---|---|
-| place | asks whether users may get the version, and lays it in the fleet's model repository |
-| release | loads it beside what is served, compares all servers, asks each the same; then all users get it at once |
-| settle | where `release` was ended in the middle: leads every server back to what it had |
+| place | checks that users may get the version, and puts it into the fleet's model repository |
+| release | loads it next to the served version, compares all servers' answers, then gives it to all users at once |
+| settle | if `release` was interrupted: restores the previous state of every server |
 
-The version before is unloaded when its last request has been answered. Anything wrong on any server leads all back,
-until all serve the version: a server that is lost after that fails the run, and the others keep the version. To bring a
-server that was away to the fleet's version, release that version again: the others are left as they are.
+The previous version is unloaded when its last request has been answered. Until all servers serve the version, any error
+on any server rolls all of them back. A server that is lost after that fails the run, and the others keep the version.
+To bring a server that was unavailable to the fleet's version, release that version again: the other servers are left
+unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ FIELDS = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
 @dag(
     dag_id=FLEET_RELEASE,
     dag_display_name="Fleet: release a version",
-    description="Every server of a fleet takes a version together, or none does.",
+    description="All servers of a fleet get a version together, or none does.",
     schedule=None,
     params=PARAMS,
     **header(
@@ -62,7 +63,7 @@ def fleet_release() -> None:
     """Lay in place, release, settle."""
     place = PlaceFleetVersionOperator(
         task_id="place",
-        doc_md="Asks whether users may get the version, and lays it in the fleet's model repository.",
+        doc_md="Checks that users may get the version, and puts it into the fleet's model repository.",
         **FIELDS,
     )
     release = ReleaseToFleetOperator(
@@ -73,7 +74,7 @@ def fleet_release() -> None:
     settle = SettleFleetOperator(
         task_id="settle",
         priority_weight=WAY_BACK,
-        doc_md="Rolls all servers back if the release ended midway.",
+        doc_md="Rolls all servers back if the release was interrupted.",
         **FIELDS,
     )
     # The run ends as `release` does. Were `settle` to count, a release that was taken back would be a green run: it

@@ -1,16 +1,16 @@
 """
-### Do the servers of each fleet serve the same?
+### Do all servers of each fleet serve the same?
 
-Asks every server of every fleet what it serves: version, configuration, and the manifest that it was told to serve. The
-run fails where they differ from each other or from what was last released, where a server does not answer, and where
-one has another version loaded besides. What was told within a day fails no other run: its task is skipped as long as
-nothing new is found.
+Reads from every server of every fleet what it serves: the version, the configuration, and the manifest that it was
+given. The run fails if servers differ from each other or from the last release, if a server does not answer, or if one
+has another version loaded. A difference that was reported within the last day does not fail another run: the task is
+skipped until it finds something new.
 
-A server that hung while a release gave users a version may do late what it was asked for. That release has ended by
-then, and has left open in the bucket what the server is to serve: this run leads it back. Nothing else is changed. A
-fleet with a release under way is left alone.
+A server that hung during a release may carry out an old request late, after users were given a version. That release
+has ended, and has left in the bucket what the server should serve: this run rolls the server back to it. It changes
+nothing else, and it skips a fleet whose release is under way.
 
-Without a fleet's file it has no schedule.
+Without a fleet's file, the DAG has no schedule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AT_ONCE = 4
 @dag(
     dag_id=FLEET_WATCH,
     dag_display_name="Fleet: watch",
-    description="Do the servers of each fleet serve the same? A release that was to be rolled back is rolled back.",
+    description="Do all servers of each fleet serve the same? Rolls back what an ended release left open.",
     schedule=cron("SLIPWAY_FLEET_WATCH_CRON", "*/5 * * * *") if may_have_fleets() else None,
     max_active_runs=1,
     **header(

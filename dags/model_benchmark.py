@@ -1,19 +1,19 @@
 """
 ### Is the live version still fast enough?
 
-Loads a published version on the staging Triton, under a name of its own, and measures it by the release file's
-`benchmark`, as a release does; no live server and no release is touched. A release file's `benchmark.schedule` starts
-it (`scheduled_measurements`), and so can a person. It measures the live version unless the form names another.
+Loads a published version on the staging Triton under a separate name, and measures it by the release file's
+`benchmark`, as a release does. It does not touch live servers or releases. A release file's `benchmark.schedule` starts
+it (`scheduled_measurements`), and so can a person. It measures the live version unless the form names another one.
 
 | task | what it does |
 |---|---|
-| prepare | names the version; skips the run where nothing is live or a release is under way |
-| measure | a load generator in a pod; held to `benchmark.slo` |
-| unload | unloads it, whatever happened |
+| prepare | selects the version; skips the run if nothing is live or a release is under way |
+| measure | runs a load generator in a pod and compares the result with `benchmark.slo` |
+| unload | unloads the version in every case |
 
-The page `models/MODEL/VERSION/evidence/benchmark-RUN/benchmark.html` shows it. A live version that misses a limit
-opens the **finding** `VERSION-benchmark`, people are told (`drift_found`), and the run is red; the next run that meets
-the limits closes it. Nothing is rolled back for it. What could not be measured is never a pass.
+The result is the page `models/MODEL/VERSION/evidence/benchmark-RUN/benchmark.html`. If a live version misses a limit,
+the run opens the **finding** `VERSION-benchmark`, notifies people (`drift_found`), and fails. The next run that meets
+the limits closes the finding. Nothing is rolled back. A benchmark that could not be measured never counts as a pass.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slipway.workflows import MODEL_BENCHMARK
 
 PARAMS = {
     "model": model_param(),
-    "version": version_param("A version that was published. Empty: the one that is live.", is_needed=False),
+    "version": version_param("A published version. Empty: the live version.", is_needed=False),
 }
 
 
@@ -58,19 +58,19 @@ def model_benchmark() -> None:
         task_id="prepare",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Names the version to measure.",
+        doc_md="Selects the version to measure.",
     )
     measure = MeasureVersionOperator(
         task_id="measure",
         # One at a time on the one staging server.
         pool=STAGING_POOL.name,
         execution_timeout=timedelta(hours=8),
-        doc_md="Loads it on staging, measures it, writes the page, and opens or closes the finding.",
+        doc_md="Loads the version on staging, measures it, writes the page, and opens or closes the finding.",
     )
     unload = UnloadMeasuredOperator(
         task_id="unload",
         execution_timeout=timedelta(hours=4),
-        doc_md="Unloads the version and removes its copy. Runs whatever happened.",
+        doc_md="Unloads the version and removes its copy. Always runs.",
     )
     prepare >> measure >> unload.as_teardown(setups=prepare)
 

@@ -1,27 +1,27 @@
 """
 ### A new version in S3 starts its release
 
-Training writes `incoming/MODEL/VERSION/…` and, last, `ready.json`. The bucket tells a queue, the queue tells this
-DAG, and this DAG starts `model_release` once: the run id is made of model, version and the digest of `ready.json`,
-so an event that comes twice starts nothing twice.
+Training writes `incoming/MODEL/VERSION/…` and, last, `ready.json`. The bucket sends an event to a queue, and this DAG
+reads the queue and starts `model_release` once. The run ID contains the model, the version and the digest of
+`ready.json`, so that a repeated event does not start a second run.
 
-An event is a hint. A run that events started looks at the models that they name. A run by the schedule, or by hand,
-**sweeps** all of `incoming/` for versions that were never released, so that a lost event costs minutes and not a
-release. A message that cannot be read makes its run sweep at once, and the pages say so. A version whose `ready.json`
+Events only save time. A run that events started checks the models that they name. A run by the schedule or by hand
+**scans** all of `incoming/` for versions that were never released, so that a lost event delays a release by minutes and
+does not lose it. If a message is unreadable, the run scans at once, and the pages say so. A version whose `ready.json`
 says `"start": "by_hand"` waits for a person.
 
-A version that failed or was cancelled before users met it, and whose `ready.json` is then **uploaded again**, starts
-once more by itself. One that was promoted, rolled back or rejected does not, and neither does a version that is older
-than one that was started. A release whose version a gate refused rejects it: `version_rejection` lifts that.
+A version that failed or was canceled before users met it starts again automatically if its `ready.json` is **uploaded
+again**. A version that was promoted, rolled back or rejected does not, and neither does one that is older than a
+started version. If a gate refuses a version, its release rejects it; `version_rejection` lifts that.
 
-A model that was **rolled back** does not move forward automatically: a person starts the next version, unless the
-release file says `rollout.after_rollback: continue`.
+A model that was **rolled back** does not continue automatically: a person starts the next version, unless the release
+file says `rollout.after_rollback: continue`.
 
-A release whose run Airflow no longer has (`airflow db clean` deletes runs under way, too) cannot end itself:
-`end_lost_releases` completes its record and gives the model's lock back.
+If a run is no longer in Airflow (`airflow db clean` also deletes runs that are under way), its release cannot end
+itself: `end_lost_releases` completes its record and releases the model's lock.
 
-What is malformed, too large or at the wrong place is named in the log of `find_new_versions` and in its XCom
-`set_aside`; it holds up no other version.
+Uploads that are malformed, too large or in the wrong place are named in the log of `find_new_versions` and in its XCom
+`set_aside`. They do not delay any other version.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ incoming_versions = Asset(
 @dag(
     dag_id=MODEL_INTAKE,
     dag_display_name="Model intake",
-    description="A new version in S3 starts its release; a sweep finds what events lost.",
+    description="A new version in S3 starts its release; a scheduled scan finds versions whose events were lost.",
     schedule=AssetOrTimeSchedule(
         timetable=cron("SLIPWAY_SWEEP_CRON", "*/10 * * * *"),
         assets=[incoming_versions],
@@ -80,10 +80,10 @@ def model_intake() -> None:
         task_id="find_new_versions",
         bucket="{{ var.value.slipway_bucket }}",
         releases_dir=str(releases_dir()),
-        # Airflow keeps with it what sweeps have learnt, so that they need not read it again.
+        # Airflow keeps with it what scans have learned, so that they need not read it again.
         inlets=[incoming_versions],
-        doc_md="Looks at the models that events named, or sweeps `incoming/`, and lists the versions to release. "
-        "What cannot be used is named in the log and in the XCom `set_aside`, and harms no other version.",
+        doc_md="Checks the models that events named, or scans `incoming/`, and lists the versions to release. The "
+        "log and the XCom `set_aside` name unusable uploads; they do not affect other versions.",
     )
 
     StartReleaseOperator.partial(
@@ -96,8 +96,8 @@ def model_intake() -> None:
         retries=12,
         retry_delay=timedelta(seconds=30),
         retry_exponential_backoff=False,
-        doc_md="One `model_release` run for each version; its id holds a digest of `ready.json`. Where the model's "
-        "release file has not reached the worker, or Airflow has not read it yet, it is tried again.",
+        doc_md="Starts one `model_release` run for each version; the run ID contains a digest of `ready.json`. "
+        "Retried if the release file has not reached the worker or Airflow has not read it yet.",
     ).expand_kwargs(find_new_versions.output)
 
     EndLostReleasesOperator(

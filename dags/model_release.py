@@ -2,30 +2,30 @@
 ### Brings one version of a model to production, or back
 
 `convert → publish → smoke test → stage → validate → benchmark → (preview → mirror comparison) → (approve) → canary →
-(approve) → promote`, and whatever goes wrong after the first percent of traffic **rolls back automatically**: a bad
-verdict, a failed task, a cancelled run.
+(approve) → promote`, and any problem after the first percent of traffic **rolls back automatically**: a bad
+verdict, a failed task, a canceled run.
 
 | stage | what it proves |
 |---|---|
-| convert | the model can be read and converted, and answers as its source does |
-| publish | the version lies complete, immutable and checksummed in S3 |
+| convert | the model can be read and converted, and gives the same answers as its source |
+| publish | the version is in S3: complete, immutable and with checksums |
 | smoke test | on a separate Triton it loads every time, survives boundary inputs, and does not leak memory |
-| stage | it loads beside the stable version |
-| validate | its signature is the stable version's; right answers and agreement on the golden set |
+| stage | it loads next to the stable version |
+| validate | it has the stable version's signature, and its answers to the golden set are right and agree |
 | benchmark | it is fast enough, and not slower than the stable version measured in the same run |
-| preview | optional: it answers at a separate address, where it can be tried; it has no users |
-| mirror comparison | optional: it answers copies of users' requests as the stable version does |
-| canary | on live traffic it is no worse than the stable version in the same minutes |
+| preview | optional: it answers at a separate address for tests; it has no users |
+| mirror comparison | optional: it answers copies of users' requests like the stable version |
+| canary | on live traffic, it is no worse than the stable version at the same time |
 
-The release file `include/releases/MODEL.yaml` says how; the form below may change the canary's steps for one run.
-Every step and every verdict, with its numbers, is in the record `records/MODEL/VERSION/` of the bucket; reports are in
+The release file `include/releases/MODEL.yaml` has the settings; the form below can change the canary's steps for one
+run. The record `records/MODEL/VERSION/` in the bucket has every step and every verdict with its figures. Reports are in
 `models/MODEL/VERSION/evidence/`.
 
 To stop a release, mark the run as failed: the rollback still runs. Releases of one model never interleave. A freeze or
-a closed release window holds back the start and each raise (`release_freeze`); it never holds back a rollback.
+a closed release window delays the start and each raise (`release_freeze`), but never a rollback.
 
-At the end `announce` emits an **asset event**: DAGs that are scheduled on `x-slipway://models/MODEL/live`,
-`…/rolled-back` or `…/rejected` start then.
+At the end, `announce` emits an **asset event**, which starts DAGs that are scheduled on
+`x-slipway://models/MODEL/live`, `…/rolled-back` or `…/rejected`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
     "model": model_param(),
-    "version": version_param("What lies under incoming/MODEL/VERSION/."),
+    "version": version_param("The version below incoming/MODEL/."),
     "steps": Param(
         None,
         type=["null", "array"],
@@ -92,7 +92,7 @@ PARAMS = {
             "additionalProperties": False,
         },
         title="Canary steps",
-        description='Empty: the release file\'s. Otherwise [{"weight": 5, "bake_s": 60}, …], weights rising.',
+        description='Empty: as in the release file. Otherwise [{"weight": 5, "bake_s": 60}, …] with rising weights.',
         section="Canary",
     ),
     "window_s": Param(
@@ -100,7 +100,7 @@ PARAMS = {
         type=["null", "integer"],
         minimum=1,
         title="Window (s)",
-        description="How often the judge looks. Empty: the release file's.",
+        description="How often the judge decides. Empty: as in the release file.",
         section="Canary",
     ),
     "wait_for_approval": Param(
@@ -114,7 +114,7 @@ PARAMS = {
         False,
         type="boolean",
         title="Release again",
-        description="Also a version that was promoted or rolled back before. One that was rejected needs "
+        description="Release the version even if it was promoted or rolled back before. A rejected version needs "
         "`version_rejection` first.",
     ),
     "reason": Param(
@@ -122,7 +122,7 @@ PARAMS = {
         type=["null", "string"],
         maxLength=500,
         title="Reason",
-        description="Why this release is started; goes into its record.",
+        description="The reason for this release; it goes into its record.",
     ),
 }
 
@@ -157,46 +157,46 @@ def model_release() -> None:
         execution_timeout=timedelta(hours=12),
         # A release file that is minutes old may not have reached every worker.
         retries=6,
-        doc_md="Checks what was asked for, takes the model's lock (one release of a model at a time), notes what "
-        "is live now and opens the record.",
+        doc_md="Checks the request, takes the model's lock (one release of a model at a time), notes the live "
+        "version and opens the record.",
     )
     conclude = ConcludeReleaseOperator(
         task_id="conclude",
-        doc_md="Writes the outcome into the record and gives the lock back. Runs whatever happened, and fails with "
-        "the reason unless the version was promoted: a green run is a promoted version.",
+        doc_md="Writes the outcome into the record and releases the lock. Always runs, and fails with the reason "
+        "unless the version was promoted: a green run is a promoted version.",
     )
     announce = AnnounceReleaseOperator(
         task_id="announce",
-        doc_md="Emits the asset events on which other DAGs start: the version is live, rolled back or rejected, as its "
-        "record says. Runs whatever happened; the run's own outcome does not depend on it.",
+        doc_md="Emits the asset events that start other DAGs: the version is live, rolled back or rejected, as its "
+        "record says. Always runs; the run's outcome does not depend on it.",
     )
 
-    with TaskGroup("prepare", tooltip="From what training left to an immutable version"):
+    with TaskGroup("prepare", tooltip="From training's upload to an immutable version"):
         variants = ListVariantsOperator(
             task_id="list_variants",
-            doc_md="The conversions that the release file asks for beside each other; most ask for one.",
+            doc_md="The conversions in the release file, in parallel; most files have one.",
         )
         convert = ConvertModelOperator.partial(
             task_id="convert",
             deferrable=True,
             # What the release file may ask for, and an hour for queues and the last word.
             execution_timeout=timedelta(seconds=LONGEST_CONVERSION_S + LONGEST_STARTUP_S, hours=1),
-            doc_md="A pod for each variant converts the model and holds its answers against the source model's. "
-            "Skipped where the version is published already from the same files.",
+            doc_md="A pod for each variant converts the model and compares its answers with the source model's. "
+            "Skipped if the version is already published from the same files.",
         ).expand(variant=variants.output)
         choose = ChooseVariantOperator(
             task_id="choose_variant",
             trigger_rule="none_failed",
-            doc_md="Of the variants within their tolerance, the one to publish, or one for each kind of GPU. Skipped "
-            "where nothing was converted.",
+            doc_md="Chooses the variant to publish from those within their tolerance, or one for each kind of GPU. "
+            "Skipped if nothing was converted.",
         )
         publish = PublishModelOperator(
             task_id="publish",
             variants="{{ ti.xcom_pull(task_ids='prepare.choose_variant') | tojson }}",
             execution_timeout=timedelta(hours=6),
             trigger_rule="none_failed",
-            doc_md="Writes the Triton repository to S3, the manifest last: the version exists when it does. What is "
-            "published already is checked instead.",
+            doc_md="Writes the Triton repository to S3, the manifest last: the version exists once the manifest "
+            "does. Checks a version that is already published.",
         )
         convert >> choose >> publish
 
@@ -207,13 +207,13 @@ def model_release() -> None:
             poll_interval=1,
             # What the release file may ask for, and an hour for queues and the last word.
             execution_timeout=timedelta(seconds=LONGEST_SMOKE_TEST_S + LONGEST_STARTUP_S, hours=1),
-            doc_md="A pod first loads the version on a separate Triton, where a crash affects nobody else. "
-            "Passes immediately if the release file leaves it out.",
+            doc_md="A pod first loads the version on a separate Triton, where a crash affects nobody else. Passes "
+            "immediately if the release file omits it.",
         )
         prepare = PrepareStagingOperator(
             task_id="prepare",
             execution_timeout=timedelta(hours=4),
-            doc_md="Copies candidate and stable version into the staging server's repository.",
+            doc_md="Copies the candidate and the stable version to the staging server's repository.",
         )
         load = LoadCandidateOperator(
             task_id="load_candidate",
@@ -232,7 +232,7 @@ def model_release() -> None:
             members=f"{{{{ {BASELINE}.get('members', []) | tojson }}}}",
             timeout_s=LOAD_TIMEOUT_S,
             execution_timeout=LOAD_LIMIT,
-            doc_md="Loads the stable version beside it; skipped where nothing is live, left out where refused.",
+            doc_md="Loads the stable version next to it. Skipped if nothing is live; omitted if the server refuses it.",
         )
         validate = ValidateModelOperator(
             task_id="validate",
@@ -241,7 +241,8 @@ def model_release() -> None:
             deferrable=True,
             trigger_rule="none_failed_min_one_success",
             execution_timeout=timedelta(hours=2),
-            doc_md="Golden requests: signature, right answers, agreement with the stable version.",
+            doc_md="Sends golden requests: checks the signature, the answers, and the agreement with the stable "
+            "version.",
         )
         benchmark = BenchmarkModelOperator(
             task_id="benchmark",
@@ -256,7 +257,7 @@ def model_release() -> None:
             task_id="unload",
             model_names="{{ ti.xcom_pull(task_ids='staging.prepare')['model_names'] | tojson }}",
             triton_conn_id=STAGING_CONN_ID,
-            doc_md="Unloads both. Runs whatever happened.",
+            doc_md="Unloads both. Always runs.",
         )
         (
             smoke_test
@@ -271,7 +272,7 @@ def model_release() -> None:
         arm = ArmRollbackOperator(
             task_id="arm_rollback",
             execution_timeout=timedelta(hours=2),
-            doc_md="From here on the rollback runs whatever happens, unless the version was promoted.",
+            doc_md="From here on, the rollback always runs unless the version was promoted.",
         )
         show = ShowCandidateOperator(
             task_id="show_candidate",
@@ -283,12 +284,14 @@ def model_release() -> None:
             task_id="run_mirror_comparison",
             deferrable=True,
             execution_timeout=timedelta(days=7),
-            doc_md="If the release file asks for it: a pod sends users' requests to both versions, and compares.",
+            doc_md="If the release file asks for it, a pod sends copies of users' requests to both versions and "
+            "compares the answers.",
         )
         approve = ApproveReleaseOperator(
             task_id="approve",
             candidate_url=f"{{{{ {SHOWN}['candidate_url'] }}}}",
-            doc_md="Waits for approval if the release file or the form asks for it; the candidate can be tried.",
+            doc_md="Waits for approval if the release file or the form asks for it; the candidate can be tested "
+            "meanwhile.",
         )
         shift = ShiftTrafficOperator(
             task_id="shift_traffic",
@@ -309,20 +312,20 @@ def model_release() -> None:
             judge="{{ ti.xcom_pull(task_ids='rollout.shift_traffic') }}",
             execution_timeout=timedelta(days=4),
             priority_weight=ON_TRAFFIC,
-            doc_md="Watches on while a person thinks; what happens then counts as much as before.",
+            doc_md="Continues to watch while a person decides; what it sees counts as before.",
         )
         promote = PromoteOperator(
             task_id="promote",
             priority_weight=ON_TRAFFIC,
             judge="{{ ti.xcom_pull(task_ids='rollout.shift_traffic') }}",
-            doc_md="All traffic to the version that has proved itself; waits while a person has paused the canary.",
+            doc_md="Moves all traffic to the version that has passed; waits while a person has paused the canary.",
         )
         restore = RestoreStableOperator(
             task_id="restore_stable",
             retries=10,
             priority_weight=WAY_BACK,
             execution_timeout=timedelta(hours=1),
-            doc_md="Takes all traffic back to the stable version unless the candidate was promoted.",
+            doc_md="Moves all traffic back to the stable version unless the candidate was promoted.",
         )
         (
             arm

@@ -1,23 +1,23 @@
 """
 ### Is what is live still what was released, and still good?
 
-Each day, for every model with a release file. Nothing of what is live is changed, unless its release file says
-`revalidation.on_drift: roll_back`: then what differs starts `model_rollback` to the version before, once.
+Runs each day for every model with a release file. It changes nothing that is live, unless the release file says
+`revalidation.on_drift: roll_back`: then a difference starts `model_rollback` to the previous version, once.
 
 | check | what is compared |
 |---|---|
-| live | which version the cluster serves, and which one the records name |
+| live | the version that the cluster serves, with the version in the records |
 | published | every byte in the bucket with the manifest, and the manifest with its signature |
-| configuration | what the live servers report with the manifest's canonical hash of config.pbtxt |
-| signature | the inputs and outputs that the live server tells with the manifest's |
-| answers | golden requests to the live version: with the labels, and with its answers when it was released |
-| latency | the median of single golden requests with that of the version's first look |
-| inputs | requests of users with the golden set, where the release file says where they are recorded |
+| configuration | the configuration that the live servers report, with the manifest's canonical hash of config.pbtxt |
+| signature | the inputs and outputs that the live server reports, with the manifest's |
+| answers | the live version's answers to golden requests, with the labels and with its answers at the release |
+| latency | the median latency of single golden requests, with that of the version's first check |
+| inputs | users' requests with the golden set, if the release file says where they are recorded |
 
-A model with a release under way is left alone. What differs opens a **finding**, which stays open until a run finds it
-gone or a person closes it (`finding_close`). What cannot be read is *could not check*, never a pass, and after some
-runs a finding too. The run fails while a finding is open or something could not be checked; the task `show` names the
-page.
+A model with a release under way is skipped. A difference opens a **finding**, which stays open until it is gone in a
+later run or a person closes it (`finding_close`). Something unreadable counts as *could not check*, never as a pass,
+and becomes a finding after some runs. The run fails while a finding is open or something could not be checked. The
+task `show` has the page's address.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ PLACES = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
 )
 def model_revalidation() -> None:
     """List, look, go back where the release file says so, show."""
-    models = ListModelsOperator(task_id="list_models", doc_md="Lists the models to look at.", **PLACES)
+    models = ListModelsOperator(task_id="list_models", doc_md="Lists the models to check.", **PLACES)
     revalidate = RevalidateModelOperator.partial(
         task_id="revalidate",
         max_active_tis_per_dagrun=AT_ONCE,
         map_index_template="{{ task.model }}",
-        doc_md="Looks at one model; writes its report and its page, and opens, keeps or closes findings.",
+        doc_md="Checks one model: writes its report and page, and opens, keeps or closes findings.",
         **PLACES,
     ).expand(model=models.output)
     name_rollbacks = NameRollbacksOperator(
         task_id="name_rollbacks",
         models=NAMES,
         trigger_rule="all_done",
-        doc_md="Where the release file says `on_drift: roll_back`: lists what is to go back, once for each finding.",
+        doc_md="If the release file says `on_drift: roll_back`: lists the models to roll back, once for each finding.",
         **PLACES,
     )
     start_rollback = TriggerDagRunOperator.partial(
@@ -79,13 +79,13 @@ def model_revalidation() -> None:
         trigger_dag_id=MODEL_ROLLBACK,
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",
-        doc_md="One `model_rollback` run for each; it asks again whether the version before is good.",
+        doc_md="Starts one `model_rollback` run for each; it checks again whether the previous version is good.",
     ).expand_kwargs(name_rollbacks.output)
     show = ShowRevalidationOperator(
         task_id="show",
         models=NAMES,
         trigger_rule="all_done",
-        doc_md="One page for the run; its address is in the log. Fails while something is amiss.",
+        doc_md="Writes one page for the run; its address is in the log. Fails while a problem is open.",
         **PLACES,
     )
     revalidate >> name_rollbacks

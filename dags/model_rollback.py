@@ -1,24 +1,24 @@
 """
-### Brings an earlier version back, by hand
+### Rolls back to an earlier version, by hand
 
-For a version that went through every gate and is bad all the same. Name the model and say why; without a version it is
-the one that was live before. The reason and your name go into the record of the version that is left.
+For a version that passed every gate but is bad anyway. Give the model and your reason. Without a version, the rollback
+goes to the version that was live before. Your name and the reason go into the record of the version that is left.
 
-| what runs | what it does |
+| task | what it does |
 |---|---|
-| admit | ends a canary under way first: its users are back within seconds. Then names the version to go back to |
-| staging | the version is loaded on the staging Triton and answers the golden set: does it still do what it did? |
-| approve | for a version that is newer than what is live: another person agrees |
-| roll_back | KServe is led back: while the good version boots, nobody more is sent to the bad one |
-| conclude | the record is closed; a green run is a rolled back version |
-| announce | DAGs that are scheduled on `x-slipway://models/MODEL/rolled-back` start |
+| admit | ends a canary under way: its users are back within seconds. Then selects the version to go back to |
+| staging | loads that version on the staging Triton and sends it the golden set: does it still do what it did? |
+| approve | if the version is newer than the live one: another person must approve |
+| roll_back | moves KServe back: while the good version starts, the bad one gets no new requests |
+| conclude | closes the record; a green run is a completed rollback |
+| announce | starts DAGs that are scheduled on `x-slipway://models/MODEL/rolled-back` |
 
-The version to go back to must be one that its record shows promoted, and its files must be what was published. With
-`emergency` it is not tried on staging first. An emergency without a version leads to what was live before and needs
-nothing but the cluster: neither S3 nor staging nor the metrics nor a right release file. What cannot be written then is
-written when S3 is back. A canary is ended from the namespace and the name of its InferenceService alone; a lease that
-cannot be written and a release file that is wrong are told, and fail the run, when its users are back.
-The version that was left is rejected: `version_rejection` lifts that, and then it needs *Release again*.
+The record of the version to go back to must show that it was promoted, and its files must be unchanged. With
+`emergency` it is not tested on staging first. An emergency without a version goes to the version that was live before,
+and needs only the cluster: not S3, staging, the metrics or a valid release file. What cannot be recorded then is
+recorded when S3 is back. Ending a canary needs only the namespace and the name of its InferenceService. If a lease
+cannot be written or the release file is invalid, the run reports that and fails, but only after users are back. The
+version that was rolled back is rejected: `version_rejection` lifts that, and then it needs *Release again*.
 """
 
 from __future__ import annotations
@@ -63,28 +63,31 @@ PARAMS = {
         "The version to make live again. Empty: the one that was live before.", is_needed=False
     ),
     "leave": version_param(
-        "The version to leave. If another one is live by then, nothing is done. Empty: what is live.",
+        "The version to roll back from. If another one is live by then, nothing is done. Empty: the live version.",
         is_needed=False,
         title="Leave",
     ),
-    "reason": reason_param("Why; it goes into the record, under your run."),
+    "reason": reason_param("The reason; it goes into the record, under your run."),
     "newer": Param(
         False,
         type="boolean",
         title="To a newer version",
-        description="The version is newer than what is live; another person must approve.",
+        description="The version is newer than the live one; another person must approve.",
     ),
     "emergency": Param(
         False,
         type="boolean",
         title="Emergency",
-        description="Do not try the version on staging first. Without a version: needs only the cluster.",
+        description="Do not test the version on staging first. Without a version, this needs only the cluster.",
     ),
     "namespace": _address_param(
-        "Namespace", "Where the InferenceService is, if the release file cannot be read. Empty: as that says."
+        "Namespace",
+        "The InferenceService's namespace, if the release file cannot be read. Empty: as in the "
+        "release file.",
     ),
     "inference_service": _address_param(
-        "InferenceService", "Its name, if the release file cannot be read. Empty: as that says."
+        "InferenceService",
+        "The InferenceService's name, if the release file cannot be read. Empty: as in the release file.",
     ),
 }
 
@@ -96,7 +99,7 @@ PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
 @dag(
     dag_id=MODEL_ROLLBACK,
     dag_display_name="Model rollback",
-    description="Back to an earlier version of a model, by hand, with a reason.",
+    description="Rolls a model back to an earlier version, by hand, with a reason.",
     schedule=None,
     params=PARAMS,
     **header(
@@ -118,18 +121,18 @@ def model_rollback() -> None:
         task_id="admit",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Ends a canary that is under way, then names the version to go back to.",
+        doc_md="Ends a canary that is under way, then selects the version to go back to.",
     )
     with TaskGroup("staging", tooltip="Does the version still do what it did?"):
         begin = TryRollbackOperator(
             task_id="begin",
             first_task_id="staging.prepare",
-            doc_md="Skips the rest of the group in an emergency: users go first.",
+            doc_md="In an emergency, skips the rest of the group: users come first.",
         )
         prepare = PrepareStagingOperator(
             task_id="prepare",
             release=TRIED,
-            doc_md="Copies the version into the staging server's repository.",
+            doc_md="Copies the version to the staging server's repository.",
         )
         load = LoadCandidateOperator(
             task_id="load",
@@ -147,20 +150,20 @@ def model_rollback() -> None:
             # The scorer's pod of `kind: custom` is waited for in the triggerer.
             deferrable=True,
             execution_timeout=timedelta(hours=2),
-            doc_md="Golden requests: right answers, as when the version was released.",
+            doc_md="Sends golden requests: the answers must be right, and the same as at the release.",
         )
         unload = TritonUnloadModelOperator(
             task_id="unload",
             model_names=f"{{{{ {PREPARED}['model_names'] | tojson }}}}",
             triton_conn_id=STAGING_CONN_ID,
-            doc_md="Unloads it. Runs whatever happened.",
+            doc_md="Unloads it. Always runs.",
         )
         begin >> prepare >> load >> validate >> unload.as_teardown(setups=prepare)
     approve = ApproveReleaseOperator(
         task_id="approve",
         before="promotion",
         trigger_rule="none_failed_min_one_success",
-        doc_md="For a version that is newer than what is live: waits for another person.",
+        doc_md="For a version that is newer than the live one: waits for another person's approval.",
     )
     roll_back = RollBackVersionOperator(
         task_id="roll_back",
@@ -169,12 +172,12 @@ def model_rollback() -> None:
     conclude = ConcludeReleaseOperator(
         task_id="conclude",
         wanted="rolled_back",
-        doc_md="Closes the record and gives the model's lock back.",
+        doc_md="Closes the record and releases the model's lock.",
     )
     announce = AnnounceReleaseOperator(
         task_id="announce",
         params_name_version=False,
-        doc_md="Emits the asset event `rolled-back` on which other DAGs start, where the record says so. The run's own "
+        doc_md="Emits the asset event `rolled-back`, which starts other DAGs, if the record says so. The run's "
         "outcome does not depend on it.",
     )
     admit >> begin

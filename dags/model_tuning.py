@@ -1,22 +1,22 @@
 """
 ### Looks for better values of `serving`, and proposes a change
 
-Tries dynamic batching (delay, preferred sizes) and the number of instances of a **published** version on the staging
-Triton, by configuration overrides under names of its own; no live server and no release is touched. The release file's
-`tuning` says what is searched, for how long, and what counts; the form below may change that for one run.
+Tries dynamic batching (delay, preferred sizes) and the number of instances for a **published** version on the staging
+Triton, with configuration overrides under separate names. It does not touch live servers or releases. The release
+file's `tuning` says what to search, for how long, and what counts. The form below can change that for one run.
 
 | task | what it does |
 |---|---|
 | prepare | checks the request, writes the plan, copies the version to staging |
-| search | Triton's defaults, the present setting, Optuna's suggestions, the defaults again; hopeless trials end early |
-| confirm | the best in turns with Triton's defaults, and with the present setting, with an interval of the ratio |
-| propose | a report, a page with the Pareto picture, and a diff of the release file where the gain is proved |
-| remove_trials | unloads and removes what was tried, whatever happened |
+| search | tries Triton's defaults, the current setting and Optuna's suggestions; ends hopeless trials early |
+| confirm | measures the best in turns with Triton's defaults and the current setting; interval of the ratio |
+| propose | writes a report, a page with the Pareto chart, and, if the gain is proved, a diff of the release file |
+| remove_trials | unloads and removes everything that was tried, in every case |
 
 A release file's `tuning.schedule` starts it for the live version (`scheduled_measurements`).
 
-**Nothing is changed.** The diff lies beside the page, `models/MODEL/VERSION/evidence/tuning-RUN/`; a person applies it,
-and the next version is released with it. A run that was killed goes on where it was when its task is cleared.
+**Nothing is changed.** The diff is in the page's folder, `models/MODEL/VERSION/evidence/tuning-RUN/`. A person applies
+it, and releases the next version with it. If a run was killed, clear its task: the run continues where it was.
 
 Benchmarks of releases on the same staging server wait while a trial is measured: choose `budget_s` accordingly.
 """
@@ -37,35 +37,35 @@ from slipway.workflows import MODEL_TUNING
 
 PARAMS = {
     "model": model_param(),
-    "version": version_param("A version that was published. Empty: the one that is live.", is_needed=False),
+    "version": version_param("A published version. Empty: the live version.", is_needed=False),
     "objective": Param(
         None,
         type=["null", "string"],
         enum=[None, "latency", "throughput"],
         title="Objective",
-        description="The lowest latency at a rate of requests, or the most answers within a bound. "
-        "Empty: the release file's.",
+        description="The lowest latency at a request rate, or the highest throughput within a latency bound. Empty: "
+        "as in the release file.",
     ),
     "quantile": Param(
         None,
         type=["null", "string"],
         enum=[None, "p50", "p90", "p95", "p99"],
         title="Latency quantile",
-        description="Empty: the release file's.",
+        description="Empty: as in the release file.",
     ),
     "request_rate_rps": Param(
         None,
         type=["null", "number"],
         exclusiveMinimum=0,
         title="Request rate (requests/s)",
-        description="For the objective latency. Empty: the release file's.",
+        description="For the objective latency. Empty: as in the release file.",
     ),
     "latency_max_ms": Param(
         None,
         type=["null", "number"],
         exclusiveMinimum=0,
         title="Latency bound (ms)",
-        description="For the objective throughput. Empty: the release file's.",
+        description="For the objective throughput. Empty: as in the release file.",
     ),
     "trials": Param(
         None,
@@ -73,7 +73,7 @@ PARAMS = {
         minimum=1,
         maximum=500,
         title="Trials",
-        description="How many settings are tried at most. Empty: the release file's.",
+        description="The maximum number of settings to try. Empty: as in the release file.",
         section="Budget",
     ),
     "budget_s": Param(
@@ -82,7 +82,7 @@ PARAMS = {
         minimum=1,
         maximum=86400,
         title="Budget (s)",
-        description="How long the trials may take together. Empty: the release file's.",
+        description="The time limit for all trials together. Empty: as in the release file.",
         section="Budget",
     ),
     "seed": Param(
@@ -90,7 +90,7 @@ PARAMS = {
         type=["null", "integer"],
         minimum=0,
         title="Seed",
-        description="The same seed and the same measurements give the same trials. Empty: the release file's.",
+        description="The same seed and the same measurements give the same trials. Empty: as in the release file.",
         section="Budget",
     ),
 }
@@ -119,7 +119,7 @@ def model_tuning() -> None:
     """Prepare, search, confirm, propose; clean up whatever happens."""
     prepare = PrepareTuningOperator(
         task_id="prepare",
-        doc_md="Checks what was asked for, writes the plan, and copies the version to the staging server's repository.",
+        doc_md="Checks the request, writes the plan, and copies the version to the staging server's repository.",
         **PLACES,
     )
     search = SearchSettingsOperator(
@@ -134,11 +134,11 @@ def model_tuning() -> None:
         task_id="confirm",
         pool=STAGING_POOL.name,
         execution_timeout=timedelta(hours=6),
-        doc_md="Measures the best in turns with Triton's defaults and with the present setting.",
+        doc_md="Measures the best setting in turns with Triton's defaults and with the current setting.",
     )
     remove = RemoveTrialsOperator(
         task_id="remove_trials",
-        doc_md="Unloads what was tried and removes its copies. Runs whatever happened.",
+        doc_md="Unloads everything that was tried and removes its copies. Always runs.",
     )
     propose = ProposeChangeOperator(
         task_id="propose",

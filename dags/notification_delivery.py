@@ -1,16 +1,15 @@
 """
-### Tells people what became of releases
+### Sends people the notices of releases
 
-Whoever has something to tell (a release that begins, waits, is held, refused, rolled back or promoted, a canary that
-cannot be judged or lost its lease, drift that was found) puts one small object into the bucket's outbox, for the
-receivers that the release file names under `notify`. This DAG sends it: Slack, Teams, e-mail, PagerDuty, a signed
-webhook.
+Releases write notices when one starts, waits, is held, refused, rolled back or promoted, when a canary cannot be judged
+or lost its lease, and when drift was found. A notice is a small object in the bucket's outbox, for the receivers that
+the release file names under `notify`. This DAG sends it: to Slack, Teams, e-mail, PagerDuty, or a signed webhook.
 
-Nothing in a release waits for a receiver, and no receiver for another one. One that fails is tried again, later each
-time, some nine hours in all. What could not be delivered then lies under `operations/notices/undelivered/` with the
-reason, and the run that gave it up fails.
+No release waits for a receiver, and no receiver waits for another one. A failed delivery is retried at growing
+intervals for about nine hours. After that, the notice is stored under `operations/notices/undelivered/` with the
+reason, and the run that gave up fails.
 
-It runs when a notice is due, and never where no release file names a receiver.
+The DAG runs when a notice is due, and never if no release file names a receiver.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ outbox = Asset(
 
 @dag(
     dag_id=NOTIFICATION_DELIVERY,
-    dag_display_name="Notifications: tell people",
-    description="Sends the notices of releases to those whom the release files name.",
+    dag_display_name="Notifications: notify people",
+    description="Sends the notices of releases to the receivers in the release files.",
     schedule=[outbox],
     # Two at once would send the same notices. An event that is lost meanwhile comes again while the notice lies there.
     max_active_runs=1,
@@ -50,7 +49,7 @@ def notification_delivery() -> None:
     DeliverNoticesOperator(
         task_id="deliver",
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Sends each notice that is due; fails where one was given up.",
+        doc_md="Sends each notice that is due; fails if it gives one up.",
     )
 
 

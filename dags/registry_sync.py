@@ -3,15 +3,15 @@
 
 For each model whose release file has a `registry` section, in both directions:
 
-- **in**: the version that carries the alias named there (`candidate` by default) is downloaded to
-  `incoming/MODEL/VERSION/`, `ready.json` last. `model_intake` starts its release as that of any other version.
-- **back**: the alias `live` leads to the version that has the users, `previous` to the one that `model_rollback` leads
-  to; tags of each version name the outcome of its release, its record and the digest of its manifest.
+- **in**: downloads the version with the configured alias (`candidate` by default) to `incoming/MODEL/VERSION/`,
+  `ready.json` last. `model_intake` starts its release like that of any other version.
+- **back**: sets the alias `live` to the version that has the users, and `previous` to the version that
+  `model_rollback` goes to. Tags of each version give the outcome of its release, its record and its manifest's digest.
 
-It is safe to run at any time: what is so already is left alone, and what was not reached is put right by the next run.
-No release waits for it. MLflow's webhook starts a run for one model at once.
+It is safe to run at any time: it leaves alone what is already right, and the next run fixes what this one could not
+reach. No release waits for it. MLflow's webhook starts a run for one model at once.
 
-Without a release file that has the section it has no schedule.
+If no release file has the section, the DAG has no schedule.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_ONCE = 4
 @dag(
     dag_id=REGISTRY_SYNC,
     dag_display_name="Registry: sync",
-    description="A version promoted in MLflow's registry arrives; aliases and tags there tell what became of it.",
+    description="Imports versions promoted in MLflow's registry; sets aliases and tags there to the outcome.",
     schedule=cron("SLIPWAY_REGISTRY_SYNC_CRON", "*/5 * * * *") if has_registry(releases_dir()) else None,
     params=PARAMS,
     max_active_runs=1,
@@ -58,7 +58,7 @@ def registry_sync() -> None:
         bucket="{{ var.value.slipway_bucket }}",
         max_active_tis_per_dagrun=AT_ONCE,
         map_index_template="{{ task.model }}",
-        doc_md="Brings the promoted version in; corrects aliases and tags.",
+        doc_md="Imports the promoted version; corrects aliases and tags.",
     ).expand(model=models.output)
 
 

@@ -1,19 +1,19 @@
 """
-### Stops the raises of a model, or of all; lets them go on
+### Stops the raises of one model, or of all; allows them again
 
-A **freeze** has an end, a reason and your name. While it lasts, no release begins and no weight is raised: a canary
-under way stays at its weight and goes on being watched and judged. **A rollback is never held back**, neither by a
-freeze nor by a closed release window. What the release file says of it (`rollout.on_hold`): the release waits and goes
-on by itself, or is refused.
+A **freeze** has an end, a reason and your name. While it lasts, no release starts and no weight is raised. A canary
+that is under way stays at its weight, and the judge continues to watch it. **Nothing holds back a rollback**, neither a
+freeze nor a closed release window. The release file decides (`rollout.on_hold`) whether a release waits and continues
+automatically, or is refused.
 
 | action | what it does |
 |---|---|
-| freeze | until `until`, for one model or, without a model, for every one |
+| freeze | until `until`, for one model or, without a model, for every model |
 | thaw | lifts the freezes of that model before their end; without a model, those for every model |
-| override | lets one version go on all the same, past the freezes and the closed window of this moment |
+| override | lets one version continue despite the current freezes and closed window |
 
-An override needs another person than the one who wrote the freeze; past a closed window, another than who started the
-release. The version's record keeps who, when, why, and what was in front of that person.
+Another person than the author of the freeze must override it; for a closed window, another person than the one who
+started the release. The version's record keeps who, when, why, and what that person saw.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PARAMS = {
         description="For a freeze: when it ends, at most a year ahead.",
     ),
     "version": version_param("For an override: the version that may continue.", is_needed=False),
-    "reason": reason_param("Why. Shown with your name to everybody it holds."),
+    "reason": reason_param("The reason. Shown with your name to everybody whom it holds back."),
     "evidence": evidence_param(),
 }
 
@@ -74,7 +74,7 @@ def release_freeze() -> None:
         task_id="write",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Writes the freeze, or what lifts or overrides it, with who asked for it and why.",
+        doc_md="Records the freeze, its end or its override, with the person and the reason.",
     )
 
 

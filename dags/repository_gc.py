@@ -1,22 +1,22 @@
 """
 ### Deletes the files of old versions
 
-By each model's `retention` in its release file. A version keeps its files while anybody names it: an InferenceService
-(as stable, as canary or in its notes), the staging server, a release that is under way, a record that is still open, a
-pin. Kept as well are the newest promoted versions, and all for some days. What could not be read counts as in use: then
-nothing of that model is deleted.
+Deletes by each model's `retention` in its release file. A version keeps its files while anything uses it: an
+InferenceService (as stable, as canary or in its notes), the staging server, a release that is under way, a record that
+is still open, or a pin. The newest promoted versions are kept as well, and all versions for some days. Anything that
+could not be read counts as in use: then nothing of that model is deleted.
 
-| what runs | what it does |
+| task | what it does |
 |---|---|
-| list_models | the models to look at: those that were chosen, else all with a release file |
-| plan | for each model: what is there, who names it, what goes and why |
-| show_plan | one page: what goes, how many bytes, what stays and why; its address is in the log |
-| approve | the first run in a bucket that deletes: another person than who started it agrees |
-| delete | for each version: takes the model's lock, looks once more, deletes the manifest first, then the files |
-| show_result | the page again, with what became of each version |
+| list_models | lists the models to check: the chosen ones, or all with a release file |
+| plan | finds for each model what it has, what uses it, what would be deleted, and why |
+| show_plan | writes one page: what would be deleted and its size, what is kept, and why; its address is in the log |
+| approve | for the first deletion in a bucket: another person than the one who started it must approve |
+| delete | for each version: takes the model's lock, checks once more, deletes the manifest first, then the files |
+| show_result | writes the page again, with the result for each version |
 
-It is a **dry run** by default: nothing is deleted, and the page says what would be. Evidence and records are
-never deleted. A run that was broken off is finished by the next one. To keep a version, pin it with `version_pin`.
+It is a **dry run** by default: it deletes nothing, and the page says what it would delete. It never deletes evidence
+and records. The next run finishes a run that was interrupted. To keep a version, pin it with `version_pin`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ PARAMS = {
         items={"type": "string"},
         examples=list_models(releases_dir()),
         title="Models",
-        description="Empty: all that have a release file.",
+        description="Empty: all models with a release file.",
     ),
     "dry_run": Param(
         is_true("SLIPWAY_GC_DRY_RUN", default=True),
         type="boolean",
         title="Dry run",
-        description="Nothing is deleted; the page says what would go.",
+        description="Nothing is deleted; the page says what would be.",
     ),
 }
 AT_ONCE = 4
@@ -82,21 +82,21 @@ def repository_gc() -> None:
     """Plan, show, agree, delete, show."""
     models = ListModelsOperator(
         task_id="list_models",
-        doc_md="Lists the models to look at.",
+        doc_md="Lists the models to check.",
         **STORE,
     )
     plan = PlanRetentionOperator.partial(
         task_id="plan",
         max_active_tis_per_dagrun=AT_ONCE,
         map_index_template="{{ task.model }}",
-        doc_md="What goes and what stays of one model, and why. Deletes nothing.",
+        doc_md="Plans what to delete and what to keep of one model, and why. Deletes nothing.",
         **STORE,
     ).expand(model=models.output)
     show_plan = ShowRetentionPlanOperator(
         task_id="show_plan",
         models="{{ ti.xcom_pull(task_ids='list_models') | tojson }}",
         trigger_rule="all_done",
-        doc_md="One page for the run; its address is in the log.",
+        doc_md="Writes one page for the run; its address is in the log.",
         **STORE,
     )
     approve = ApproveRetentionOperator(
@@ -104,21 +104,21 @@ def repository_gc() -> None:
         bucket=STORE["bucket"],
         aws_conn_id=STORE["aws_conn_id"],
         shown=f"{{{{ {SHOWN} | tojson }}}}",
-        doc_md="Before the first deletion in this bucket: another person agrees. Skips the rest in a dry run.",
+        doc_md="Before the first deletion in this bucket, another person must approve. Skips the rest in a dry run.",
     )
     delete = DeleteVersionsOperator.partial(
         task_id="delete",
         plan_sha256=f"{{{{ {SHOWN}['plan_sha256'] }}}}",
         max_active_tis_per_dagrun=AT_ONCE,
         map_index_template="{{ task.model }}",
-        doc_md="Deletes what the plan of one model says, after a last look at each version.",
+        doc_md="Deletes what the plan of one model says, after a last check of each version.",
         **STORE,
     ).expand(model=models.output)
     show_result = ShowRetentionResultOperator(
         task_id="show_result",
         plan_sha256=f"{{{{ {SHOWN}['plan_sha256'] }}}}",
         trigger_rule="all_done",
-        doc_md="The page again, with what became of each version; fails where something is amiss.",
+        doc_md="Writes the page again, with the result for each version; fails if there is a problem.",
         **STORE,
     )
     plan >> show_plan >> approve >> delete >> show_result

@@ -1,11 +1,11 @@
 """
 ### Starts the benchmarks and tunings that release files schedule
 
-Each ten minutes it asks the release files whose `benchmark.schedule` or `tuning.schedule` (five fields of cron, UTC)
-has come, and starts `model_benchmark` or `model_tuning` for the live version: once for each time, by a run id of its
-own. A time that is more than six hours past is left out. Where no release file has a schedule, it never runs.
+Every ten minutes it checks which `benchmark.schedule` or `tuning.schedule` in the release files (a cron expression with
+five fields, UTC) is due, and starts `model_benchmark` or `model_tuning` for the live version: once for each time, by a
+separate run ID. A time that is more than six hours past is skipped. If no release file has a schedule, it never runs.
 
-A release file that cannot be read, a mistyped schedule for example, stops none of the others, and makes the run red.
+An unreadable release file, such as one with a mistyped schedule, stops none of the others, but fails the run.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def start_due(part: Part, starts: str) -> None:
         releases_dir=str(FOLDER),
         part=part,
         starts=starts,
-        doc_md=f"The {part}s that are due and not started.",
+        doc_md=f"Lists the {part}s that are due and not started.",
     )
     TriggerDagRunOperator.partial(
         task_id=f"start_{part}",
         trigger_dag_id=starts,
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",
-        doc_md=f"One run of `{starts}` for each.",
+        doc_md=f"Starts one run of `{starts}` for each.",
     ).expand_kwargs(due.output)
 
 

@@ -1,7 +1,7 @@
 """Slipway's environment variables, checked each time that Airflow reads the DAG files.
 
-There is no DAG here. Where a variable cannot be used, reading this file fails, and Airflow's home page names it
-among its import errors. Every DAG keeps working meanwhile: with its default schedule, and on the safe side.
+This file has no DAG. If a variable is invalid, reading this file fails, and Airflow's home page lists it among its
+import errors. Every DAG keeps working in the meantime, with its default schedule and on the safe side.
 """
 
 from __future__ import annotations

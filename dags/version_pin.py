@@ -1,8 +1,8 @@
 """
-### Keeps a version, or lets it go
+### Keeps a version's files, or lets them be deleted
 
-A pinned version keeps its files whatever `retention` says: `repository_gc` does not delete it. Unpinned it is treated
-as any other version. The reason and your name are kept in the bucket, for both.
+A pinned version keeps its files whatever `retention` says: `repository_gc` does not delete it. After it is unpinned, it
+is treated like any other version. The bucket keeps your name and the reason for both.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from slipway.workflows import VERSION_PIN
 
 PARAMS = {
     "model": model_param(),
-    "version": version_param("The version that is meant."),
+    "version": version_param("The version."),
     "action": Param("pin", type="string", enum=["pin", "unpin"], title="Action"),
-    "reason": reason_param("Why. Shown next to the version."),
+    "reason": reason_param("The reason. Shown next to the version."),
 }
 
 
@@ -34,7 +34,7 @@ def version_pin() -> None:
         task_id="pin",
         releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Writes or removes the pin, and keeps who did it.",
+        doc_md="Writes or removes the pin, and records who did it.",
     )
 
 

@@ -1,18 +1,18 @@
 """
 ### Rejects a version, or lifts its rejection
 
-A **rejected** version is left alone: no event and no sweep starts it, and no person either, `force` or not. A release
-of it that is under way raises no further weight, and takes its users back instead. `model_rollback` does not lead back
-to it by name. What is live stays live: to bring users back from it, start `model_rollback`.
+A **rejected** version cannot be released: no event, no scan and no person can start it, not even with `force`. If its
+release is under way, the release raises no further weight and rolls its users back. `model_rollback` does not go back
+to it by name. A live version stays live: to bring users back from it, start `model_rollback`.
 
-A release rejects its version automatically if a gate refused it, the judge had it taken back, or a person did. A
-release that failed for another reason (a lost lease, a dead task, a stopped run) does not.
+A release rejects its version automatically if a gate refused it, the judge rolled it back, or a person did. A release
+that failed for another reason (a lost lease, a dead task, a stopped run) does not.
 
-`unreject` lifts what was written until then. A version that users have met still needs *Release again* (`force`). Where
-the release file asks for two people (`rollout.approval.by_other`), it must be another person than the one who rejected
-it. The reason and your name go into the version's record.
+`unreject` lifts all earlier rejections. A version that users have met still needs *Release again* (`force`). If the
+release file requires two people (`rollout.approval.by_other`), the person who lifts the rejection must not be the one
+who rejected. The reason and your name go into the version's record.
 
-A rejection emits an asset event: DAGs that are scheduled on `x-slipway://models/MODEL/rejected` start.
+A rejection emits an asset event, which starts DAGs that are scheduled on `x-slipway://models/MODEL/rejected`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slipway.workflows import VERSION_REJECTION
 
 PARAMS = {
     "model": model_param(),
-    "version": version_param("The version that is meant."),
+    "version": version_param("The version."),
     "action": Param(
         "reject",
         type="string",
@@ -41,7 +41,7 @@ PARAMS = {
         title="Action",
         description="Reject the version, or lift its rejection.",
     ),
-    "reason": reason_param("Why; it goes into the version's record, under your name."),
+    "reason": reason_param("The reason; it goes into the version's record, under your name."),
     "evidence": evidence_param(),
 }
 
@@ -49,7 +49,7 @@ PARAMS = {
 @dag(
     dag_id=VERSION_REJECTION,
     dag_display_name="Version: reject or unreject",
-    description="Keeps a version from being released, until somebody says why it may be again.",
+    description="Blocks a version from being released, until somebody lifts that with a reason.",
     params=PARAMS,
     **act_header(__doc__, "operations"),
 )
@@ -58,12 +58,12 @@ def version_rejection() -> None:
     places = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_bucket }}"}
     write = RejectVersionOperator(
         task_id="write",
-        doc_md="Writes into the version's record who rejects it, or lifts that, and why.",
+        doc_md="Records in the version's record who rejects it, or lifts that, and why.",
         **places,
     )
     announce = AnnounceRejectionOperator(
         task_id="announce",
-        doc_md="Emits the asset event `rejected` on which other DAGs start; lifting a rejection has none.",
+        doc_md="Emits the asset event `rejected`, which starts other DAGs; lifting a rejection emits none.",
         **places,
     )
     write >> announce

@@ -38,7 +38,7 @@ BUSY_PROCESSES = 10
 SLOWER_PERCENT = 30.0
 # So many runs at a time, each with a server of its own; most of a run is the start of load generators.
 LANES = 2
-# The load decides what can be told. Beside ten busy processes the median of a latency of 2 ms differs by 50 % from
+# The load decides what can be seen. Next to ten busy processes the median of a latency of 2 ms differs by 50 % from
 # round to round, since half of the requests are interrupted; the fastest tenth differs by 10 %.
 BENCHMARK = Benchmark(
     concurrency=1,
@@ -122,9 +122,9 @@ def _row(free: Queue[Gate], model: str, number: int) -> dict[str, Any]:
         "pairs": verdict.pairs,
         "warnings": len(verdict.warnings),
         "seconds": round(time.monotonic() - began, 1),
-        "told": [one.sentence for one in verdict.comparisons if one.decision is not None],
+        "reasons": [one.sentence for one in verdict.comparisons if one.decision is not None],
     }
-    print(f"  {number:>3} {model:<14} {verdict.status:<13} {row['told']}", file=sys.stderr, flush=True)
+    print(f"  {number:>3} {model:<14} {verdict.status:<13} {row['reasons']}", file=sys.stderr, flush=True)
     return row
 
 

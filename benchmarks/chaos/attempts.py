@@ -29,7 +29,7 @@ class Attempts:
     """Runs one release until it has ended, whoever kills its process.
 
     :param back_after_s: how long a killed process stays away.
-    :param told: hears what happens.
+    :param report: is called with each thing that happens.
     """
 
     def __init__(

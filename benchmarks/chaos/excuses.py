@@ -26,7 +26,7 @@ ROUTER, CLUSTER = "router", "cluster"
 class Excuse:
     """What was killed: a revision's Triton, by its name, ROUTER or CLUSTER.
 
-    It was told to die `at`, and from `dead_at` (both unix seconds) gave no answer any more.
+    It was killed `at`, and from `dead_at` (both unix seconds) gave no answer any more.
     """
 
     at: float

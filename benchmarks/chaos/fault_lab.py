@@ -180,9 +180,9 @@ class FaultLab:
     @staticmethod
     def _ask_the_release(run: ChaosRun, seen: Evidence, attempts: Attempts, folder: Path) -> None:
         database = json.loads((folder / "airflow.json").read_text(encoding="utf-8"))
-        for at, text in database["told"]:
+        for at, text in database["log"]:
             run.timeline.append((at, text))
-        seen.tries = 1 + attempts.kills + sum("tried again" in text for _, text in database["told"])
+        seen.tries = 1 + attempts.kills + sum("tried again" in text for _, text in database["log"])
         seen.crashed, seen.failed_tasks = attempts.crashed, database["failed"]
 
     def _ask_the_world(

@@ -30,7 +30,7 @@ class Faults:
     """Does the timed faults of one run.
 
     :param stable: the revision that serves when the run begins.
-    :param kill_task: kills the release's process; told whether it shall stay dead.
+    :param kill_task: kills the release's process, and is given whether it stays dead.
     :param dead: the parts of the lab that are dead now.
     """
 

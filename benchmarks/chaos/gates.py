@@ -147,7 +147,7 @@ class Write:
 class ClusterGate:
     """The cluster's API as a release reaches it; writes can be given faults.
 
-    :param kill: kills the task, for faults of that kind; told whether it shall stay dead.
+    :param kill: kills the task, for faults of that kind, and is given whether it stays dead.
     """
 
     def __init__(self, loop: Loop, upstream_url: str, kill: Callable[[bool], None]) -> None:

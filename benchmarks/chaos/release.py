@@ -102,7 +102,7 @@ class Tasks:
             "deferred": None,
             "release_run": "",
             "failed": [],
-            "told": [],
+            "log": [],
         }
         if database.exists():
             self._state = json.loads(database.read_text(encoding="utf-8"))
@@ -161,7 +161,7 @@ class Tasks:
         self._save(task=TASKS[name].otherwise, tries=0, deferred=None, failed=failed)
 
     def _tell(self, text: str) -> None:
-        self._save(told=[*self._state["told"], (datetime.now(UTC).timestamp(), text[:300])])
+        self._save(log=[*self._state["log"], (datetime.now(UTC).timestamp(), text[:300])])
 
     def _save(self, **changes: Any) -> None:
         self._state |= changes

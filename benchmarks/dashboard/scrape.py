@@ -1,7 +1,7 @@
 """`metrics_p95_ms`: how soon Prometheus has the numbers of 100 models with 50 versions each.
 
 Store and server are those of `dashboard_p95_ms`. A scrape asks after a pause in which what is known grows too old to be
-told again, so that each of them has something read from the store.
+notified again, so that each of them has something read from the store.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 class FleetAnswer:
     """One request to one server, and what came of it.
 
-    `sent` and `received` are unix seconds. `version` is what made the answer, by the model's own output; `told` is
-    what the answer's envelope says. Both are None where `error` is not.
+    `sent` and `received` are unix seconds. `version` is what made the answer, by the model's own output; `reported`
+    is the version in the answer's envelope. Both are None where `error` is not.
     """
 
     server: str
@@ -20,13 +20,13 @@ class FleetAnswer:
     sent: float
     received: float
     version: int | None = None
-    told: int | None = None
+    reported: int | None = None
     error: str | None = None
 
     @property
     def tells_true(self) -> bool:
-        """Whether the version that users are told is the one that answered them."""
-        return self.error is not None or self.told == self.version
+        """Whether the version that the answer reports is the one that made it."""
+        return self.error is not None or self.reported == self.version
 
     def to_line(self) -> str:
         """Return the answer as a line of the file that `read` reads."""

@@ -166,8 +166,10 @@ def _requests(seen: Evidence) -> list[str]:
         found.append(f"{len(kept)} requests failed: {shown}")
     false = [one for one in seen.answers if not one.tells_true]
     if false:
-        shown_false = [(one.server, one.protocol, one.version, one.told) for one in false[:_SHOWN]]
-        found.append(f"{len(false)} answers told another version than made them: {shown_false}")
+        shown_false = [(one.server, one.protocol, one.version, one.reported) for one in false[:_SHOWN]]
+        found.append(
+            f"{len(false)} answers reported another version than the one that made them: {shown_false}"
+        )
     strangers = sorted(
         {one.version or 0 for one in seen.answers if one.error is None} - {seen.before, seen.target}
     )

@@ -47,15 +47,15 @@ class Release:
 
 
 def measure_window() -> Figure:
-    """Return the longest window of some releases, see `window`; beside it that of a fleet that reads from a disk."""
-    found, beside = releases(), releases("disk")
-    note = f"{_words(found)}; on a disk: {_words(beside)}; {SERVERS} servers at {WINDOW_RATE_RPS:.0f} requests/s each"
+    """Return the longest window of some releases, see `window`, and that of a fleet that reads from a disk."""
+    found, disk = releases(), releases("disk")
+    note = f"{_words(found)}; on a disk: {_words(disk)}; {SERVERS} servers at {WINDOW_RATE_RPS:.0f} requests/s each"
     return Figure(
         "fleet_mixed_version_window_ms",
         max(one.window.answered_ms for one in found),
         "ms",
         "models on a disk",
-        max(one.window.answered_ms for one in beside),
+        max(one.window.answered_ms for one in disk),
         note=note,
     )
 

@@ -45,12 +45,12 @@ def release(job: Job, steps: Path) -> dict[str, Any]:
     """Carry the job out; each step is written to `steps` first. Return what came of it, as JSON has it."""
     decide = carried_out.next_step
 
-    def told(*given: Any) -> Any:
+    def recorded(*given: Any) -> Any:
         step = decide(*given)
         _note(steps, step.act, step.servers)
         return step
 
-    carried_out.next_step = told
+    carried_out.next_step = recorded
     store = ModelStoreHook(job.bucket)
     registry = ModelRegistry(store)
     manifest, manifest_sha256 = registry.require_with_digest(job.model, job.version)

@@ -61,7 +61,7 @@ async def ask_at_rate(
                 sent=epoch + sent,
                 received=epoch + received,
                 version=int(outcome.value) if is_good and outcome.value is not None else None,
-                told=int(outcome.version) if is_good and outcome.version else None,
+                reported=int(outcome.version) if is_good and outcome.version else None,
                 error=outcome.error,
             )
         )

@@ -2,7 +2,7 @@
 
 The window begins with the first answer, of any server, that is not of the version before, and ends with the last
 answer, of any server, that is not of the version after. What counts is when the client had the answer in its hands.
-So a request that was under way at the commit, and tells the old version after another has told the new one, is in the
+So a request that was under way at the commit, and has the old version after another had the new one, is in the
 window. A release that was taken back has the same version before and after: its window is the time from the first to
 the last answer of any other version, and 0 where there was none.
 """

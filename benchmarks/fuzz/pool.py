@@ -16,7 +16,7 @@ from benchmarks.fuzz.measure import FuzzFinding, Tally, shown
 from benchmarks.fuzz.target import Target, input_of
 from benchmarks.fuzz.worker import Task, work
 
-# A reader that is stuck in compiled code cannot be told that its time is up. Seconds of CPU, for the machine may be
+# A reader that is stuck in compiled code cannot be stopped when its time is up. Seconds of CPU, for the machine may be
 # busy; and of the clock on the wall, for one that waits.
 STUCK_CPU_S, STUCK_S = 10.0, 300.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -98,7 +98,7 @@ def _cpu_s(process: ForkProcess) -> float:
 
 
 def _messages(connection: Connection) -> Iterator[Any]:
-    """What has been told since; `_ENDED` where nothing more can be."""
+    """What has been reported since; `_ENDED` where nothing more can be."""
     try:
         while connection.poll(_POLL_S):
             yield connection.recv()

@@ -39,7 +39,7 @@ class GateVerdict:
     """What the gates said of a model: which one refused it, "" for none, and why."""
 
     caught_by: str
-    told: str
+    reason: str
     answers: Array | None = None
 
 

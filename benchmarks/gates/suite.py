@@ -2,9 +2,9 @@
 
 Five real models, each damaged in every way of `mutations` that applies; the stable version is the undamaged one, and
 the golden sets are drawn anew for each. And a network with nine outputs, trained anew with twenty seeds over another
-one: whole, and with one damaged output beside the scored one (`second_outputs`). A damage that the gates let through
-and that changes fewer than 2 % of the answers to other rows is no harm, and is told apart. And a hundred runs of
-undamaged models, of which none may be refused. What every single one came to lies in
+one: whole, and with one damaged output next to the scored one (`second_outputs`). A damage that the gates let through
+and that changes fewer than 2 % of the answers to other rows is harmless, and is listed separately. And a hundred runs
+of undamaged models, of which none may be refused. The result of each is in
 `.sandbox/bench/gate_mutation_score.json`.
 """
 
@@ -71,7 +71,7 @@ def _of_subject(subject: Subject) -> list[dict[str, Any]]:
         arrays = subject.golden(SEED + number)
         stable = _answers(subject, arrays, ask)
         verdict = gate(subject, whole, arrays, stable)
-        found.append(_row(subject, "", verdict.caught_by or "passed", verdict.told, SEED + number))
+        found.append(_row(subject, "", verdict.caught_by or "passed", verdict.reason, SEED + number))
     for name in MUTATIONS:
         seed = SEED + zlib.crc32(f"{subject.name} {name}".encode()) % 1_000_000
         content = damaged(name, subject, seed)
@@ -81,7 +81,7 @@ def _of_subject(subject: Subject) -> list[dict[str, Any]]:
         stable = _answers(subject, arrays, ask)
         verdict = gate(subject, content, arrays, stable)
         caught = verdict.caught_by or ("harmless" if _is_harmless(subject, content, ask, seed) else "passed")
-        found.append(_row(subject, name, caught, verdict.told, seed))
+        found.append(_row(subject, name, caught, verdict.reason, seed))
         print(f"  {subject.name:<16} {name:<38} {caught}", file=sys.stderr, flush=True)
     return found
 
@@ -102,7 +102,7 @@ def _of_second_outputs() -> list[dict[str, Any]]:
         answers, whole = answers_of(stable, golden, ask), whole_answers(stable, golden, ask)
         verdict = gate(subject, content, arrays, answers, stable_whole=whole)
         damaged = f"output `{name}`: {damage}" if damage else ""
-        found.append(_row(subject, damaged, verdict.caught_by or "passed", verdict.told, SEED + seed))
+        found.append(_row(subject, damaged, verdict.caught_by or "passed", verdict.reason, SEED + seed))
         print(f"  {subject.name:<16} {damaged:<38} {found[-1]['verdict']}", file=sys.stderr, flush=True)
     return found
 
@@ -131,4 +131,4 @@ def _answers(subject: Subject, arrays: Any, ask: Any) -> Any:
 
 
 def _row(subject: Subject, damage: str, verdict: str, reason: str, seed: int) -> dict[str, Any]:
-    return {"model": subject.name, "damage": damage, "verdict": verdict, "told": reason, "seed": seed}
+    return {"model": subject.name, "damage": damage, "verdict": verdict, "reason": reason, "seed": seed}

@@ -166,16 +166,16 @@ def _slow(folder: Path, version: int) -> Landed:
         [
             helper.make_node("MatMul", ["work", "matrix"], ["product"]),
             helper.make_node("Tanh", ["product"], ["next_work"]),
-            helper.make_node("Identity", ["go_on"], ["goes_on"]),
+            helper.make_node("Identity", ["again"], ["again_out"]),
         ],
         "turn",
         [
             helper.make_tensor_value_info("turn", TensorProto.INT64, []),
-            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("again", TensorProto.BOOL, []),
             helper.make_tensor_value_info("work", FLOAT, ["n", size, size]),
         ],
         [
-            helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("again_out", TensorProto.BOOL, []),
             helper.make_tensor_value_info("next_work", FLOAT, ["n", size, size]),
         ],
     )
@@ -209,7 +209,7 @@ def _slow(folder: Path, version: int) -> Landed:
 def _voice(folder: Path, version: int) -> Landed:
     """Return a detector that keeps a state; its weights are those of one training, moved by a little."""
     numbers, moved = np.random.default_rng(0), np.random.default_rng(version)
-    shapes = {"of_sound": (64, 16), "of_state": (16, 16), "told": (16, 1)}
+    shapes = {"of_sound": (64, 16), "of_state": (16, 16), "to_odds": (16, 1)}
     weights: dict[str, Array] = {
         name: (numbers.normal(0, 0.3, shape) + moved.normal(0, 0.003, shape)).astype(np.float32)
         for name, shape in shapes.items()
@@ -225,7 +225,7 @@ def _voice(folder: Path, version: int) -> Landed:
         ("Tanh", ["sum"], ["now"], {}),
         ("Unsqueeze", ["now", "first"], ["now_3"], {}),
         ("Concat", ["now_3", "now_3"], ["state_out"], {"axis": 0}),
-        ("MatMul", ["now", "told"], ["odds"], {}),
+        ("MatMul", ["now", "to_odds"], ["odds"], {}),
         ("Sigmoid", ["odds"], ["score"], {}),
     ]
     state: list[Any] = [2, "n", 16]

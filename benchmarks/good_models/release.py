@@ -38,7 +38,7 @@ class Outcome:
     """What the gates said of one version.
 
     :ivar refused_by: the gate that let it no further; "": none did.
-    :ivar told: why.
+    :ivar reason: why.
     :ivar seconds: by gate.
     :ivar remarks: what the smoke test and the validation said beyond a pass.
     """
@@ -46,7 +46,7 @@ class Outcome:
     model: str
     version: int
     refused_by: str = ""
-    told: str = ""
+    reason: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ class Release:
             yield
         except Exception as error:  # whatever ends a release here ends one of a good model
             self.outcome.refused_by = name
-            self.outcome.told = f"{type(error).__name__}: {error}"[:1500]
+            self.outcome.reason = f"{type(error).__name__}: {error}"[:1500]
         self.outcome.seconds[name] = round(time.monotonic() - began, 1)
 
     def _lint(self, landed: Landed) -> None:

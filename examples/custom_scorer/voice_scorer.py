@@ -13,7 +13,7 @@ def score(inputs, labels, answers, stable):
     :param inputs: arrays by name, rows first.
     :param labels: 1 where a window holds speech.
     :param answers: the candidate's, by output, rows first.
-    :param stable: the stable version's, or None where none is live.
+    :param stable: the stable version's answers, or None if none is live.
     """
     probability = answers["speech"].reshape(len(labels))
     side = np.where(labels == 1, 1.0, -1.0)

@@ -35,7 +35,7 @@ def extra_of(connection: Connection) -> dict[str, Any]:
     written = connection.extra
     found = decoded(written) if (written or "").strip() else {}
     if not isinstance(found, dict):
-        raise ValueError("its extra is no JSON object")
+        raise ValueError("its extra is not a JSON object")
     mask_secret(found)
     return found
 

@@ -25,7 +25,7 @@ class TritonServerLink(BaseOperatorLink):
             settings = TritonHook(str(getattr(operator, "triton_conn_id", ""))).settings
         except (
             Exception
-        ):  # no connection, or none that can be used, of which the task tells: a link is worth no failure
+        ):  # no usable connection: the task reports that itself; a missing link must not fail a page
             return ""
         if settings.control != "http":
             return ""

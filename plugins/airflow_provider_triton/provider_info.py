@@ -44,7 +44,7 @@ def get_provider_info() -> dict[str, Any]:
                     "hidden-fields": ["schema", "login"],
                     "relabeling": {
                         "password": "Bearer token",
-                        "port": "Port (HTTP, or that of the protocol)",
+                        "port": "Port (of HTTP, or of the chosen protocol)",
                     },
                     "placeholders": {"host": "triton-staging.models", "port": "8000"},
                 },
@@ -62,32 +62,38 @@ def _connection_fields() -> dict[str, Any]:
         "protocol": _field(
             "Protocol",
             {"type": ["string", "null"], "enum": ["http", "grpc", None]},
-            "Empty: control over HTTP, inference over gRPC.",
+            "If empty: control over HTTP, inference over gRPC.",
         ),
-        "grpc_port": _field("gRPC port", _PORT, "8001 where it is empty."),
+        "grpc_port": _field("gRPC port", _PORT, "If empty: 8001."),
         "metrics_port": _field(
             "Metrics port",
             _PORT,
-            "Plain HTTP; a drain looks there for requests that wait. 8002 by Triton's default.",
+            "Plain HTTP; a drain looks here for queued requests. Triton's default is 8002.",
         ),
         "ssl": _field("TLS", {"type": ["boolean", "null"]}, "HTTPS, and gRPC over TLS."),
-        "ca": _field("CA certificates", _TEXT, "Path of a PEM file on workers; empty: the machine's own."),
-        "client_cert": _field("Client's certificate", _TEXT, "Path of a PEM file on workers."),
+        "ca": _field(
+            "CA certificates",
+            _TEXT,
+            "Path of a PEM file on the workers. If empty: the machine's own certificates.",
+        ),
+        "client_cert": _field("Client's certificate", _TEXT, "Path of a PEM file on the workers."),
         "client_key": _field(
-            "Client's key", _TEXT, "Path of a PEM file on workers; empty: it is in the certificate's file."
+            "Client's key",
+            _TEXT,
+            "Path of a PEM file on the workers. If empty: the key is in the certificate's file.",
         ),
         "headers": _field(
-            "Headers", {"type": ["object", "null"]}, "What each request carries, of gRPC as metadata."
+            "Headers", {"type": ["object", "null"]}, "Sent with each request; over gRPC as metadata."
         ),
         "timeout_s": _field(
-            "Limit of a request (s)",
+            "Request timeout (s)",
             _SECONDS,
-            "Longer than the largest model takes to load; 600 where it is empty.",
+            "Longer than the largest model takes to load. If empty: 600.",
         ),
-        "connect_timeout_s": _field("Limit of connecting (s)", _SECONDS, "10 where it is empty."),
+        "connect_timeout_s": _field("Connection timeout (s)", _SECONDS, "If empty: 10."),
         "repository_path": _field(
             "Repository path",
             _TEXT,
-            "The folder in which the server sees its model repository as files, if it does.",
+            "The folder where the server has its model repository as files, if it has one.",
         ),
     }

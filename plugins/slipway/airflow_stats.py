@@ -1,7 +1,7 @@
-"""Airflow's own metrics: where its `[metrics]` options say so, they are told of what happens in releases.
+"""Airflow's own metrics: if its `[metrics]` options say so, they count what happens in releases.
 
-No release waits for them: they are told in a thread of their own, which is waited for one second at most. Where that
-was not enough once, this process tells them nothing any more. Whatever goes wrong is logged.
+No release waits for them: a separate thread sends them, and the release waits at most one second for it. Where that
+was not enough once, this process no longer sends to them. Errors are logged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AirflowStats:
         if not done.wait(self._limit_s):
             self._hangs = True
             log.warning(
-                "Airflow's metrics took longer than %g s and are switched off: see the options of [metrics]",
+                "Airflow's metrics took longer than %g s and are turned off: see the options in [metrics]",
                 self._limit_s,
             )
 

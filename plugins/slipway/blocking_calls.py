@@ -49,7 +49,7 @@ class BlockingCalls:
         deadline = asyncio.get_running_loop().time() + limit_s
         while (before := self._call) is not None and not before.done():
             if not await _is_done_by(before, deadline):
-                raise self._timed_out(limit_s, "a call before it has not ended")
+                raise self._timed_out(limit_s, "an earlier call has not finished")
         future = _started(call, f"slipway {self._name}")
         self._call = future
         if not await _is_done_by(future, deadline):
@@ -58,10 +58,10 @@ class BlockingCalls:
 
     def _timed_out(self, limit_s: float, found: str) -> TimedOutError:
         return TimedOutError(
-            f"a call to {self._name} did not end in time",
+            f"a call to {self._name} did not finish in time",
             expected=f"an answer within {limit_s:g} s",
             found=found,
-            remedy=f"see whether {self._name} hangs",
+            remedy=f"check whether {self._name} hangs",
         )
 
 

@@ -66,7 +66,7 @@ def model_param() -> Param:
     )
 
 
-def model_or_all_param(without: str = "all that have a release file") -> Param:
+def model_or_all_param(without: str = "all models with a release file") -> Param:
     """Return the field of a run's form in which one of the models is chosen, or none.
 
     :param without: which models an empty field means.
@@ -113,7 +113,7 @@ def evidence_param() -> Param:
         type=["null", "string"],
         maxLength=1000,
         title="Evidence",
-        description="The page that you have looked at: its address or key in the bucket. Its digest is kept.",
+        description="The page that shows why: its address or key in the bucket. Its digest is kept.",
     )
 
 
@@ -165,4 +165,4 @@ def _described(what: str) -> str:
     Its fields are made when the DAG file is read, and that asks no object store. The form shows the Markdown only where
     there is no plain description.
     """
-    return f"{what} [What there is, what is live and what is under way]({overview_page()})"
+    return f"{what} [What exists, what is live and what is under way]({overview_page()})"

@@ -39,7 +39,7 @@ _LABEL_WIDTH, _LINE_WIDTH = 10, 90
 
 
 class PlainFailure(AirflowFailException):
-    """A failure whose message says all: it is not tried again, and the log shows it without a traceback.
+    """A failure whose message says all: it is not retried, and the log shows it without a traceback.
 
     :param why: the reason, where the message does not tell it.
     :param page: the address of the page that shows why; "": there is none.

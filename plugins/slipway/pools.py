@@ -22,7 +22,7 @@ class RequiredPool:
 STAGING_POOL = RequiredPool(
     name="slipway_staging",
     slots=1,
-    description="Benchmarks on the staging Triton: one at a time, or they measure each other.",
+    description="Benchmarks on the staging Triton: one at a time, so that they do not disturb each other.",
     # A benchmark waits for its pod in the triggerer, and must hold its slot meanwhile.
     include_deferred=True,
 )

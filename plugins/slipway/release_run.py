@@ -62,7 +62,7 @@ class ReleaseRun(BaseModel):
     version: int
     bucket: str
     spec: ReleaseSpec
-    stable: StableVersion | None = Field(description="None: nothing of this model is live yet")
+    stable: StableVersion | None = Field(description="None: no version of this model is live yet")
     force: bool = Field(default=False, description="release again what was promoted or rolled back before")
     variant: str = Field(default=ONLY, description="the conversion's variant that a task is about")
     recorded_under: int | None = Field(

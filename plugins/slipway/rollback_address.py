@@ -33,7 +33,7 @@ class RollbackAddress:
 
     :param ready_timeout_s: how long a version may take to come up, in seconds.
     :param drain_s: how long requests that are open on the version to leave may take to end by themselves, in seconds.
-    :param stable_uri: "" where nothing was live before, or it is not told; the InferenceService notes it as well.
+    :param stable_uri: "" where nothing was live before, or it is not given; the InferenceService notes it as well.
     """
 
     release_id: str
@@ -77,7 +77,7 @@ class RollbackAddress:
                 "the release run that this task was given names no InferenceService",
                 expected="release_id, model, version and bucket, as the task admit returned them",
                 found=f"{type(error).__name__}: {error}",
-                remedy="take the canary back by the DAG model_rollback, which needs the model's name only",
+                remedy="roll the canary back with the DAG model_rollback, which needs only the model's name",
             ) from error
 
 
@@ -153,7 +153,7 @@ class NamedService:
         :raises SlipwayError: what is wrong with it.
         """
         if self.spec is None:
-            raise self.problem or SpecError(f"there is no release file of {self.model!r}")
+            raise self.problem or SpecError(f"there is no release file for {self.model!r}")
         return self.spec
 
     def stand_in_spec(self) -> ReleaseSpec:
@@ -193,7 +193,7 @@ class NamedService:
                 f"{self.model!r}",
                 expected=f"one that serves a version of {self.model!r}",
                 found=storage_uri or "nothing",
-                remedy="say `namespace` and `inference_service`, or correct the release file",
+                remedy="set `namespace` and `inference_service`, or correct the release file",
             )
 
 

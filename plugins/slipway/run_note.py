@@ -1,4 +1,4 @@
-"""What a task tells of its run, for the run's note in Airflow's UI.
+"""What a task says about its run, for the run's note in Airflow's UI.
 
 It travels as an XCom, which the API server takes and writes into the note (`slipway.web.run_requests`): a task has no
 other way to Airflow's database. Cheap to import, because the plugin does.

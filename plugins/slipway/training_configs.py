@@ -44,7 +44,7 @@ def training_configs(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> 
     return found
 
 
-def config_beside_model(store: ModelStoreHook, incoming_prefix: str) -> Config | None:
+def config_of_training(store: ModelStoreHook, incoming_prefix: str) -> Config | None:
     """The config.pbtxt that training may leave beside a model of one file; None where it left none.
 
     :raises ModelInvalidError: it is no configuration.

@@ -73,7 +73,7 @@ def test_a_kserve_that_hangs_holds_no_user_back(
             knative.bring(RollBack(uri(1), uri(2)))
         wait_until(lambda: users.versions_now() == {uri(1): 100}, "users are off the candidate")
         assert knative.service()["spec"]["predictor"]["canaryTrafficPercent"] == 50
-        assert knative.told[-1].users_safe_s is None
+        assert knative.progress[-1].users_safe_s is None
     roll_back_to_the_end(knative, users)
 
 
@@ -84,6 +84,6 @@ def test_nobody_is_said_to_be_safe_while_knative_hangs(
     with hanging("knative-controller"):
         with pytest.raises(TimedOutError):
             knative.bring(RollBack(uri(1), uri(2)), limit_s=HANGS_LIMIT_S)
-        assert knative.told[-1].users_safe_s is None
+        assert knative.progress[-1].users_safe_s is None
         assert users.versions_now() == {uri(1): 50, uri(2): 50}
     roll_back_to_the_end(knative, users)

@@ -64,7 +64,7 @@ def test_a_rollback_in_the_middle_of_a_canary_leads_nobody_back(knative: Rollout
     canary(knative, 20, 50)
     reached = knative.bring(RollBack(uri(1), uri(2)))
     assert isinstance(reached.action, Done)
-    safe_s = knative.told[-1].users_safe_s
+    safe_s = knative.progress[-1].users_safe_s
     assert safe_s is not None
     assert users.largest_share(uri(2), since_s=safe_s) == 0
     assert users.versions_now() == {uri(1): 100}
@@ -78,7 +78,7 @@ def test_a_promoted_version_is_rolled_back(knative: Rollouts, users: UsersWay) -
     knative.bring(Promote(uri(2)))
     assert users.versions_now() == {uri(2): 100}
     assert isinstance(knative.bring(RollBack(uri(1), uri(2))).action, Done)
-    safe_s = knative.told[-1].users_safe_s
+    safe_s = knative.progress[-1].users_safe_s
     assert safe_s is not None
     assert users.largest_share(uri(2), since_s=safe_s) == 0
     assert users.versions_now() == {uri(1): 100}

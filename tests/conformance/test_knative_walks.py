@@ -85,7 +85,7 @@ class Walk:
     def _roll_back(self, users: UsersWay) -> None:
         bad, self._candidate, self._weight = self._candidate, "", 0
         self._reach(RollBack(self._stable, bad), users)
-        safe_s = self._knative.told[-1].users_safe_s
+        safe_s = self._knative.progress[-1].users_safe_s
         assert safe_s is not None
         assert users.largest_share(bad, since_s=safe_s) == 0
 

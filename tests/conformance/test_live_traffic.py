@@ -126,11 +126,11 @@ def test_users_leave_the_candidate_while_kserve_hangs(live: Live, capsys: pytest
         assert set(live.answers_of(50)) == {"http 2", "grpc 2"}
         left_after_s = max(live.load.last_s[one] for one in ("http 3", "grpc 3")) - began_s
         assert left_after_s < LEFT_WITHIN_S
-        tries, before = len(live.rollouts.told), live.load.answers.copy()
+        tries, before = len(live.rollouts.progress), live.load.answers.copy()
         again = Thread(target=tried_until_done, args=(live, back))
         again.start()
         # A patch waits for KServe's webhooks then, as one does at almost any moment of a rollback that goes on.
-        wait_until(lambda: len(live.rollouts.told) > tries, "the rollback is tried again")
+        wait_until(lambda: len(live.rollouts.progress) > tries, "the rollback is tried again")
     finally:
         resumed_s = time.monotonic()
         processes.resume("kserve-manager")

@@ -86,7 +86,7 @@ def no_gateway_api(standard: Rollouts) -> Iterator[None]:
 
 def test_a_service_without_gateway_api_is_not_created(standard: Rollouts, no_gateway_api: None) -> None:
     """The preflight reads KServe's own ConfigMap, with Airflow's rights, and refuses before anything is made."""
-    with pytest.raises(SpecError, match="would be one without canaries"):
+    with pytest.raises(SpecError, match="could not have canaries"):
         standard.first(1)
     assert standard.hook.get() is None
 

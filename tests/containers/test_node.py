@@ -47,7 +47,7 @@ from tests.support.containers.node.node_release import (
     run_pod,
     scored_release,
 )
-from tests.support.containers.node.processes import LIMIT_S, Process, processes_beside
+from tests.support.containers.node.processes import LIMIT_S, Process, sibling_processes
 from tests.support.containers.node.relay import Relay
 from tests.support.release.release_steps import Release, staging_server
 from tests.support.store.connections import aws_connection, make_bucket
@@ -114,7 +114,7 @@ def s3(cluster: NodeCluster) -> Iterator[tuple[str, Relay]]:
 def way_to_s3(s3: tuple[str, Relay]) -> Iterator[Relay]:
     """What can make the pods' S3 hang."""
     yield s3[1]
-    s3[1].go_on()
+    s3[1].resume()
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_nothing_runs_on_when_the_lane_is_killed() -> None:
     assert lane.stdout is not None
     first = int(lane.stdout.readline())
     inside = wait_until(
-        lambda: (found := processes_beside(first))[3:] and found, "all processes are there", LIMIT_S
+        lambda: (found := sibling_processes(first))[3:] and found, "all processes are there", LIMIT_S
     )
     lane.kill()
     lane.wait()
@@ -209,7 +209,7 @@ def test_a_converter_runs_as_a_container_without_any_right(
         wait_until(way_to_s3.is_waited_for.is_set, "the converter asks S3", LIMIT_S)
         (container,) = the_pod(cluster)["status"]["containerStatuses"]
         seen.append(Process.of(cluster, container["containerID"]))
-        way_to_s3.go_on()
+        way_to_s3.resume()
 
     way_to_s3.hang()
     began = time.monotonic()
@@ -319,7 +319,7 @@ def test_a_pod_that_is_killed_for_its_memory_says_so(
 ) -> None:
     """The kernel kills it at its limit; the task fails without retries and names the limit and where to raise it."""
     release = landed(store, "hungry", "resources: {memory: 40Mi}")
-    with pytest.raises(AirflowFailException, match="was killed for its memory") as failed:
+    with pytest.raises(AirflowFailException, match="was killed because it used too much memory") as failed:
         carry_out(partial(converting, release))
     assert "resources.memory: 40Mi" in str(failed.value)
     assert "OOMKilled" in str(failed.value)
@@ -357,7 +357,7 @@ def test_a_pod_whose_node_is_drained_is_run_again(
         assert "EvictionByEvictionAPI" in str(failed.value)
         cluster.api.merge(paths[0], {"metadata": {"finalizers": None}})
     all_gone(cluster)
-    way_to_s3.go_on()
+    way_to_s3.resume()
     carry_out(partial(converting, release))
     assert stages(store, release) == {"convert": "passed"}
     all_gone(cluster)
@@ -371,7 +371,7 @@ def test_a_pod_that_is_evicted_for_its_disk_says_so(
     release = landed(store, "large", "scratch_size: 2Mi", padding_bytes=16_000_000)
     way_to_s3.hang(after_bytes=8_000_000)
     began = time.monotonic()
-    with pytest.raises(AirflowFailException, match="was evicted for its disk") as failed:
+    with pytest.raises(AirflowFailException, match="was evicted because it used too much disk") as failed:
         carry_out(partial(converting, release))
     assert 'volume "scratch" exceeds the limit "2Mi"' in str(failed.value)
     assert stages(store, release) == {"convert": "failed"}

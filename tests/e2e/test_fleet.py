@@ -48,7 +48,7 @@ def test_run_that_a_person_stops_goes_back(fleet: FleetStory) -> None:
     assert stopped.run.state == "failed"
     assert stopped.tasks == {"place": "success", "release": "failed", "settle": "success"}
     assert_on(stopped, 3)
-    assert stopped.note.startswith(f"{FLEET} 1: ended in the middle, and settled: rolled back")
+    assert stopped.note.startswith(f"{FLEET} 1: interrupted, then settled: rolled back")
 
 
 def test_server_that_differs_is_told(fleet: FleetStory) -> None:

@@ -30,8 +30,8 @@ def test_stopped_run_gives_the_model_free(one_at_a_time: OneAtATimeStory) -> Non
 def test_second_release_is_refused(one_at_a_time: OneAtATimeStory) -> None:
     """Where releases do not queue, one that comes during another's canary fails at once and leaves no trace."""
     story = one_at_a_time
-    assert story.beside.state == "failed"
-    assert story.beside_events == []
+    assert story.concurrent.state == "failed"
+    assert story.concurrent_events == []
     assert story.lock_meanwhile["version"] == 2
 
 
@@ -66,7 +66,7 @@ def test_people_are_told_by_signed_messages_while_another_receiver_hangs(
 ) -> None:
     """Airflow's scheduler delivers how each release begins and ends, in order; the one that hangs holds up nobody."""
     documents = []
-    for one in one_at_a_time.told:
+    for one in one_at_a_time.notices:
         # Long after it was sent: the library's own verification takes five minutes at most.
         sent_at = datetime.fromtimestamp(int(one.headers["webhook-timestamp"]), UTC)
         signature = Webhook(SIGNING_KEY).sign(one.headers["webhook-id"], sent_at, one.body.decode())

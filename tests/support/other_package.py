@@ -26,7 +26,7 @@ def install(folder: Path, name: str, module: str, entry_points: Mapping[str, Map
     (about / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def run_beside(
+def run_installed(
     folder: Path, program: str, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python program in a process of its own, with the packages of that folder installed."""

@@ -43,7 +43,7 @@ def report(**changes: Any) -> dict[str, Any]:
 
 def probe(name: str, **changes: Any) -> dict[str, Any]:
     """One boundary input, which does no harm unless that is said."""
-    told = {
+    result = {
         "via": "grpc",
         "outcome": "answered",
         "message": "gRPC OK",
@@ -52,7 +52,7 @@ def probe(name: str, **changes: Any) -> dict[str, Any]:
         "golden": "",
         "log": [],
     }
-    return {"name": name, **told, **changes}
+    return {"name": name, **result, **changes}
 
 
 def growing(mib_per_1000: float) -> dict[str, Any]:

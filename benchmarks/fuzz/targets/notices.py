@@ -1,4 +1,4 @@
-"""What waits to be told: entries of the outbox, the messages made of them, and the default for all models."""
+"""What waits to be sent: entries of the outbox, the messages made of them, and the default for all models."""
 
 from __future__ import annotations
 

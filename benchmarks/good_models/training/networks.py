@@ -55,12 +55,12 @@ def to_onnx(
     outputs: list[str],
     path: Path,
     *,
-    weights_beside: bool = False,
+    external_weights: bool = False,
     **shapes: Any,
 ) -> None:
     """Export as PyTorch's users do, with an open first size.
 
-    :param weights_beside: in a file of their own, as PyTorch does it unless it is told otherwise.
+    :param external_weights: in a file of their own, as PyTorch does it by default.
     """
     torch.onnx.export(
         model,
@@ -70,7 +70,7 @@ def to_onnx(
         output_names=outputs,
         dynamic_shapes=tuple(shapes.get(name, {0: ANY}) for name in inputs),
         dynamo=True,
-        external_data=weights_beside,
+        external_data=external_weights,
         verbose=False,
     )
 
@@ -86,11 +86,11 @@ class Convolutions(nn.Module):
         self.seen = nn.Sequential(
             nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)
         )
-        self.told = nn.Sequential(nn.Flatten(), nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 10))
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 10))
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Answer."""
-        probabilities = torch.softmax(self.told(self.seen(pixels.reshape(-1, 1, 8, 8))), dim=1)
+        probabilities = torch.softmax(self.head(self.seen(pixels.reshape(-1, 1, 8, 8))), dim=1)
         return probabilities.argmax(dim=1), probabilities
 
 
@@ -247,12 +247,12 @@ class Reader(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.encoder = Encoder()
-        self.told = nn.Linear(24, 4)
+        self.head = nn.Linear(24, 4)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Answer."""
         pooled = self.encoder(input_ids, attention_mask)
-        return self.told(5 * pooled), pooled
+        return self.head(5 * pooled), pooled
 
 
 def sentences(seed: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -310,7 +310,7 @@ def sentence_vectors(folder: Path, version: int) -> None:
         {"input_ids": tokens[:2], "attention_mask": mask[:2]},
         ["sentence_vector"],
         folder / "model.onnx",
-        weights_beside=True,
+        external_weights=True,
         input_ids=shape,
         attention_mask=shape,
     )
@@ -323,11 +323,11 @@ class Forecast(nn.Module):
     def __init__(self, hidden: int = 24) -> None:
         super().__init__()
         self.remember = nn.LSTM(1, hidden, batch_first=True)
-        self.told = nn.Linear(hidden, 1)
+        self.head = nn.Linear(hidden, 1)
 
     def forward(self, series: Tensor) -> Tensor:
         """Answer."""
-        found: Tensor = self.told(self.remember(series)[0][:, -1])
+        found: Tensor = self.head(self.remember(series)[0][:, -1])
         return found
 
 
@@ -342,10 +342,10 @@ class Forecast(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.remember = nn.LSTM(1, hidden, batch_first=True)
-        self.told = nn.Linear(hidden, 1)
+        self.head = nn.Linear(hidden, 1)
 
     def forward(self, series):
-        return self.told(self.remember(series)[0][:, -1])
+        return self.head(self.remember(series)[0][:, -1])
 '''
 
 

@@ -129,7 +129,7 @@ class TritonCaller:
             return call.parse(document)
         except (ValidationError, ValueError, TypeError, TritonError) as error:
             found = str(error).replace("\n", " ")
-            raise unavailable(self.settings, call.doing, f"an answer that cannot be read: {found}") from error
+            raise unavailable(self.settings, call.doing, f"an unreadable answer: {found}") from error
 
     def infer(
         self,
@@ -207,9 +207,9 @@ class TritonCaller:
         """
         if self.settings.inference == "http":
             raise UserError(
-                f"the connection {self.settings.conn_id!r} leads to Triton over HTTP alone",
-                expected="gRPC: a model that answers a request more than once can be asked over it alone",
-                remedy="set the connection's protocol to grpc, or leave it empty",
+                f"the connection {self.settings.conn_id!r} reaches Triton over HTTP only",
+                expected="gRPC: only it can carry more than one answer to a request",
+                remedy="set the connection's protocol to `grpc`, or leave it empty",
             )
         client, headers = self._grpc.client, self._grpc.headers
         with self._inferring(model_name, version, outputs), translated():

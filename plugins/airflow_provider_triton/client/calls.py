@@ -257,7 +257,7 @@ def _shared_memory(kind: str) -> Call[tuple[results.SharedMemoryRegion, ...]]:
 
 
 def named(model: str, version: int | None) -> str:
-    """Return a model, or one version of it, as people are told."""
+    """Return a model, or one version of it, as messages name it."""
     return repr(model) if version is None else f"{model!r} version {version}"
 
 

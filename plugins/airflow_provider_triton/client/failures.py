@@ -81,7 +81,7 @@ def error_of(call: Call[Any], answer: ErrorAnswerError, settings: TritonSettings
             f"Triton at {settings.address} refuses a request, {call.doing}",
             expected="a request that this server knows",
             found=answer.words,
-            remedy="correct what was asked for; see also the server's version",
+            remedy="correct the request; check the server's version, too",
         )
     return unavailable(settings, call.doing, str(answer))
 
@@ -99,7 +99,7 @@ def inference_error(
         f"{named(model, version)} at {address} answered a request with an error",
         expected=f"the outputs {wanted}",
         found=answer.words,
-        remedy="if the request suits the model's signature, mend the model",
+        remedy="if the request fits the model's signature, fix the model",
     )
 
 
@@ -117,17 +117,17 @@ def _common(answer: ErrorAnswerError, doing: str, model: str, settings: TritonSe
     """Return what an answer means whatever was asked, or None."""
     if answer.status in _CREDENTIALS or answer.says(_RESTRICTED):
         return CredentialsRefusedError(
-            f"Triton at {settings.address} does not take who asks, {doing}",
-            expected=f"a token, headers or a certificate that it takes, in the connection {settings.conn_id!r}",
+            f"Triton at {settings.address} refuses the credentials, {doing}",
+            expected=f"a token, headers or a certificate that it accepts, in the connection {settings.conn_id!r}",
             found=str(answer),
             remedy="correct the connection",
         )
     if answer.says(_CONTROL_OFF):
         return ServerRefusedError(
-            f"Triton at {settings.address} does not let models be loaded and unloaded",
+            f"Triton at {settings.address} does not allow models to be loaded and unloaded",
             expected="a server that was started with --model-control-mode=explicit",
             found=answer.words,
-            remedy="start the server so, or name another connection",
+            remedy="restart the server with that option, or use another connection",
         )
     if answer.says(*_NOT_LOADED):
         return ModelNotLoadedError(
@@ -146,11 +146,11 @@ def _load_failed(call: Call[Any], answer: ErrorAnswerError, settings: TritonSett
             f"Triton at {settings.address} cannot reach its model repository",
             expected=f"the files of {call.model!r}",
             found=answer.words,
-            remedy="check the server's --model-repository and its rights",
+            remedy="check the server's --model-repository and its permissions",
         )
     return LoadRefusedError(
         f"Triton at {settings.address} refuses to load {call.model!r}",
         expected="a model that loads",
         found=answer.words,
-        remedy="read the server's log, mend the model or its configuration",
+        remedy="read the server's log, then fix the model or its configuration",
     )

@@ -43,7 +43,7 @@ class _Reply:
 class HttpTransport:
     """The HTTP endpoint of one server. A connection lasts for one call, or for an `open` block.
 
-    A connection that is kept alive would hold a server that is told to end for its whole exit timeout.
+    A connection that is kept alive would keep a stopping server waiting for its whole exit timeout.
     """
 
     def __init__(self, settings: TritonSettings) -> None:

@@ -24,7 +24,7 @@ def departures(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> list[str
     try:
         asked, used = _message(wanted), _message(served)
     except ValueError as error:
-        return [f"one of them cannot be read: {error}"]
+        return [f"one of them is unreadable: {error}"]
     known = {name for field in asked.DESCRIPTOR.fields for name in (field.name, field.json_name)}
     found = [
         f"{name} is {_shown(served.get(name))} instead of {_shown(value)}"

@@ -54,7 +54,9 @@ class ConnectionExtra(BaseModel):
     @classmethod
     def _printable(cls, value: dict[str, str]) -> dict[str, str]:
         if not all(_is_printable(name) and name and _is_printable(text) for name, text in value.items()):
-            raise ValueError("a header holds a line break or another character that no header may have")
+            raise ValueError(
+                "a header contains a line break or another character that headers must not contain"
+            )
         return value
 
 
@@ -133,19 +135,21 @@ def settings_of(connection: Connection, conn_id: str) -> TritonSettings:
         }
         extra = ConnectionExtra.model_validate(filled)
     except ValidationError as error:
-        told = (
+        problems = (
             f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False)
         )
-        raise _unusable(conn_id, "; ".join(told)) from None  # the cause would show the values
+        raise _unusable(conn_id, "; ".join(problems)) from None  # the cause would show the values
     host, token = (connection.host or "").strip(), connection.password or ""
     if not host or "/" in host or "@" in host:
-        raise _unusable(conn_id, "its host is empty, or no host name or address alone")
+        raise _unusable(conn_id, "its host is empty, or is not just a host name or an address")
     if not _is_printable(token):
-        raise _unusable(conn_id, "its token holds a line break or another character that no header may have")
+        raise _unusable(
+            conn_id, "its token contains a line break or another character that headers must not contain"
+        )
     if not extra.ssl and (extra.ca or extra.client_cert or extra.client_key):
         raise _unusable(conn_id, "it names certificates, but TLS (`ssl`) is off")
     if extra.client_key and not extra.client_cert:
-        raise _unusable(conn_id, "it names a client's key (`client_key`), but no `client_cert`")
+        raise _unusable(conn_id, "it has a client key (`client_key`) but no `client_cert`")
     only = extra.protocol
     # Of a connection for gRPC alone the port is that of gRPC, unless there is one more.
     is_of_grpc = only == "grpc" and extra.grpc_port is None
@@ -178,10 +182,10 @@ def repository_path_of(connection: Connection, conn_id: str) -> str | None:
     if path is None or str(path).startswith("/"):
         return None if path is None else str(path)
     raise UserError(
-        f"the extra {_REPOSITORY_PATH!r} of the connection {conn_id!r} is no absolute path",
-        expected="a folder of the server's, such as /mnt/staging",
+        f"the extra {_REPOSITORY_PATH!r} of the connection {conn_id!r} is not an absolute path",
+        expected="a folder on the server, such as /mnt/staging",
         found=str(path),
-        remedy="correct it, or take it out",
+        remedy="correct or remove it",
     )
 
 

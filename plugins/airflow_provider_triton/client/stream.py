@@ -97,10 +97,10 @@ class AnswerStream:
             result, error = self._arrived.get(timeout=max(0.0, ends_at - time.monotonic()))
         except Empty:
             raise TimedOutError(
-                f"{self._model_name!r} version {self._version} did not finish an answer",
+                f"{self._model_name!r} version {self._version} did not finish its answer",
                 expected=f"the last response to a request within {self._timeout_s:g} s",
                 found="none",
-                remedy="let the model write less, or raise the limit of a request (`timeout_s`)",
+                remedy="make the model generate less, or raise the request limit (`timeout_s`)",
             ) from None
         if error is not None:
             raise error

@@ -98,9 +98,9 @@ async def wait_ready(
         if deadline.left_s <= interval_s:
             wanted = f"versions {sorted(versions)}" if versions else "a version" if model else "the server"
             raise TimedOutError(
-                f"{model!r} did not get ready on Triton at {caller.settings.address}"
+                f"{model!r} did not become ready on Triton at {caller.settings.address}"
                 if model
-                else f"Triton at {caller.settings.address} did not get ready",
+                else f"Triton at {caller.settings.address} did not become ready",
                 expected=f"{wanted} ready within {limit_s:g} s",
                 found=found,
                 remedy="read the server's log",
@@ -144,10 +144,10 @@ async def drain(
         answered, quiet_for_s = await _wait_quiet(caller, model, quiet_s, deadline)
     elif not entries and await caller.ask_async(calls.model_ready(model), deadline.question_s):
         raise UserError(
-            f"Triton at {caller.settings.address} serves {model!r}, and does not list it",
-            expected="a model of its repository",
-            found="one that was loaded with files of its own",
-            remedy="unload it with TritonUnloadModelOperator when nobody asks it any more",
+            f"Triton at {caller.settings.address} serves {model!r} but does not list it",
+            expected="a model from its repository",
+            found="a model that was loaded with its own files",
+            remedy="when it no longer receives requests, unload it with TritonUnloadModelOperator",
         )
     began = time.monotonic()
     # Again, too, where it is unloading already: harmless.
@@ -157,8 +157,8 @@ async def drain(
             raise TimedOutError(
                 f"{model!r} has not ended on Triton at {caller.settings.address}",
                 expected=f"its last request answered within {limit_s:g} s",
-                found="a request that has not ended",
-                remedy="look for requests that do not end; the model takes no new ones",
+                found="a request that is still running",
+                remedy="look for requests that never end; the model accepts no new ones",
             )
         await asyncio.sleep(POLL_INTERVAL_S)
     return Drained(answered, round(quiet_for_s, 3), round(time.monotonic() - began, 3))
@@ -173,10 +173,10 @@ async def _wait_quiet(
     while (quiet_for_s := time.monotonic() - since) < quiet_s:
         if not deadline.left_s:
             raise TimedOutError(
-                f"{model!r} is still asked on Triton at {caller.settings.address}; it was left in service",
+                f"{model!r} still receives requests on Triton at {caller.settings.address}; it was left in service",
                 expected=f"no request for {quiet_s:g} s, within {deadline.limit_s:g} s",
-                found=f"{last - first} requests answered while it was waited for",
-                remedy="send its users elsewhere first, then run the task again",
+                found=f"{last - first} requests answered during the wait",
+                remedy="move its clients to another model first, then run the task again",
             )
         await asyncio.sleep(min(POLL_INTERVAL_S, max(0.05, quiet_s - quiet_for_s)))
         now = await _answered(caller, model, deadline)
@@ -201,9 +201,9 @@ async def _pending(caller: TritonCaller, model: str, deadline: Deadline) -> int:
     except NoAnswerError as error:
         raise ServerUnavailableError(
             f"the metrics of Triton at {caller.settings.address} cannot be read",
-            expected="how many requests wait in the queue",
+            expected="the number of queued requests",
             found=str(error),
-            remedy=f"correct `metrics_port` of the connection {caller.settings.conn_id!r}, or take it out",
+            remedy=f"correct `metrics_port` in the connection {caller.settings.conn_id!r}, or remove it",
         ) from error
 
 

@@ -1,9 +1,9 @@
 """
-### Replaces a model on a Triton server by another one
+### Replace a model on a Triton server with another
 
-A DAG of one's own, built of Slipway's Triton operators; it knows nothing of releases. The new model is loaded, warmed
-up and asked; when its answer is the expected one, the old model is drained: it leaves when nobody asks it any more.
-When anything fails, the new model is unloaded, and the old one has served all the time.
+An example to copy, built from the Triton operators. It loads the new model, warms it up and sends it a request. If the
+answer is the expected one, it drains the old model, which is unloaded when it no longer receives requests. If anything
+fails, the new model is unloaded. The old model has served all the time.
 
 Send your users to the new model when `check` has passed; `drain_old` waits for that.
 """
@@ -36,15 +36,23 @@ PARAMS = {
         {},
         type="object",
         title="Configuration",
-        description="The whole configuration of the new model; `version_policy.specific` says which versions.",
+        description="The new model's complete configuration; `version_policy.specific` selects the versions.",
     ),
     "inputs": Param(
-        {}, type="object", title="Request", description="Nested lists by the input's name, one row or more."
+        {},
+        type="object",
+        title="Request",
+        description="One or more rows for each input, as nested lists by input name.",
     ),
     "expected": Param(
-        {}, type="object", title="Expected answer", description="Nested lists by the output's name."
+        {},
+        type="object",
+        title="Expected answer",
+        description="The expected answer, as nested lists by output name.",
     ),
-    "old_model": Param("", type="string", title="Old model", description="Empty: there is none yet."),
+    "old_model": Param(
+        "", type="string", title="Old model", description="Empty if there is no model to replace yet."
+    ),
 }
 
 SERVER = "{{ params.server }}"
@@ -53,7 +61,7 @@ NEW = "{{ params.new_model }}"
 
 @dag(
     dag_id="replace_model",
-    description="Loads a model, tries it, and drains the one that it replaces.",
+    description="Loads a model, tests it, and drains the model that it replaces.",
     schedule=None,
     params=PARAMS,
     default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},

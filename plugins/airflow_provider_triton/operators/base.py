@@ -51,7 +51,7 @@ def within(limit_s: float, work: Coroutine[Any, Any, T]) -> T:
         return run(limited())
     except TimeoutError as late:
         raise TimedOutError(
-            "a call to Triton did not end",
+            "a call to Triton did not finish",
             expected=f"an end within {most_s:g} s",
-            remedy="see whether it hangs",
+            remedy="check whether it hangs",
         ) from late

@@ -76,14 +76,14 @@ class TritonDrainModelOperator(BaseOperator):
             )
             if self.deferrable:
                 self.defer(trigger=trigger, method_name="execute_complete", timeout=defer_limit(limit_s))
-            return self._told(within(limit_s, trigger.wait()))
+            return self._logged(within(limit_s, trigger.wait()))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Go on when the trigger has fired."""
         with airflow_failures():
-            return self._told(result_of(event))
+            return self._logged(result_of(event))
 
-    def _told(self, drained: dict[str, Any]) -> dict[str, Any]:
+    def _logged(self, drained: dict[str, Any]) -> dict[str, Any]:
         self.log.info(
             "%s: unloaded after %s s without a request; its last requests took %s s",
             self.model_name,

@@ -22,8 +22,8 @@ def parsed(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
         raise UserError(
-            "a field of this task is no JSON",
-            expected="a value, or its JSON text, as the template filter `tojson` makes it",
+            "a field of this task is not valid JSON",
+            expected="a value, or its JSON text from the template filter `tojson`",
             found=f"{value[:200]!r}: {error}",
             remedy="correct the DAG",
         ) from error
@@ -108,5 +108,5 @@ def _wrong(name: str, expected: str, found: object) -> UserError:
         f"the field {name!r} of this task cannot be used",
         expected=expected,
         found=repr(found)[:300],
-        remedy="correct the DAG, or what its template takes the value from",
+        remedy="correct the DAG, or the value that its template reads",
     )

@@ -81,16 +81,16 @@ class TritonFleetLoadOperator(BaseOperator):
         try:
             errors = within(_KILLED_LIMIT_S, self._servers(_KILLED_LIMIT_S).take_back(before))
         except TritonError as error:
-            self.log.warning("the servers could not be led back: %s", error)
+            self.log.warning("the servers could not be restored: %s", error)
             return
         for conn_id, left in errors.items():
-            self.log.warning("%s could not be led back: %s", conn_id, left)
+            self.log.warning("%s could not be restored: %s", conn_id, left)
 
     def _servers(self, limit_s: float) -> PlainServers:
         conn_ids = names(self.triton_conn_ids, "triton_conn_ids")
         if not conn_ids or len(set(conn_ids)) != len(conn_ids):
             raise UserError(
-                "a fleet has at least one server, and each once",
+                "a fleet must have at least one server, each listed once",
                 expected="connections in `triton_conn_ids`",
                 found=", ".join(conn_ids) or "none",
                 remedy="correct the DAG",
@@ -102,7 +102,7 @@ class TritonFleetLoadOperator(BaseOperator):
         versions = pinned_versions(config)
         if config is None or not versions:
             raise UserError(
-                f"the configuration to load {self.model_name!r} with pins no version",
+                f"the configuration for loading {self.model_name!r} does not pin a version",
                 expected="`version_policy.specific.versions`",
                 remedy="pin the versions that all servers shall serve",
             )
@@ -128,7 +128,7 @@ class TritonFleetLoadOperator(BaseOperator):
         if kept is not None and set(kept) == set(now):
             ours = all(now[one].versions in (kept[one].versions, wanted) for one in now)
             if ours:  # else another has loaded something since
-                self.log.info("an earlier try was cut short: what it found is what would be led back to")
+                self.log.info("an earlier try was interrupted: the state that it found is the one to restore")
                 return kept
         if store is not None:
             store.set(_BEFORE, _STATES.dump_python(now, mode="json"), retention=_BEFORE_KEPT)
@@ -142,14 +142,14 @@ class TritonFleetLoadOperator(BaseOperator):
     def _led_back(self, errors: Mapping[str, TritonError], cause: TritonError) -> None:
         """Tell of the servers that could not be led back; the task is tried again then, whatever the cause."""
         if not errors:
-            self.log.info("each server has what it had before")
+            self.log.info("each server has its previous state again")
             return
         left = "; ".join(f"{conn_id}: {error.in_short()}" for conn_id, error in errors.items())
         raise ServerUnavailableError(
-            f"{self.model_name!r} could not be loaded on all servers, nor led back on {', '.join(errors)}",
-            expected="all servers with what they had before",
+            f"{self.model_name!r} could not be loaded on all servers, and not restored on {', '.join(errors)}",
+            expected="all servers in their previous state",
             found=f"{left}; the load: {cause.in_short()}",
-            remedy="see to the servers that are named; the next try of this task goes on",
+            remedy="fix the named servers; the next try of this task continues from here",
         ) from cause
 
 

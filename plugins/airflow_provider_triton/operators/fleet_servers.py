@@ -63,17 +63,17 @@ class PlainServers:
         found, errors = await self._on_each(self._state)
         for conn_id, error in errors.items():
             raise ServerUnavailableError(
-                f"{conn_id!r} does not say what it has of {self._model!r}; nothing was loaded anywhere",
+                f"{conn_id!r} does not report its state of {self._model!r}; nothing was loaded anywhere",
                 expected="an answer of each server",
                 found=error.in_short(),
-                remedy="see why it does not answer, or take it out of the fleet",
+                remedy="find out why it does not answer, or remove it from the fleet",
             ) from error
         return found
 
     async def load(self, config: Mapping[str, Any], versions: Sequence[int]) -> States:
         """Load the configuration on all at the same time; return what each has then.
 
-        :raises LoadRefusedError: a server refuses, or serves something else than it was told to.
+        :raises LoadRefusedError: a server refuses, or serves something other than what was asked for.
         :raises ServerUnavailableError: a server does not answer, or is not ready in time.
         """
 
@@ -85,8 +85,8 @@ class PlainServers:
         raise kind(
             f"{self._model!r} versions {sorted(versions)} could not be loaded on all servers",
             expected=f"{len(self._hooks)} servers with it",
-            found=_told(errors),
-            remedy="mend the model, or the servers that are named, and load it again",
+            found=_summary(errors),
+            remedy="fix the model or the named servers, then load it again",
         ) from next(iter(errors.values()))
 
     async def take_back(self, before: Mapping[str, ServerState]) -> dict[str, TritonError]:
@@ -110,10 +110,10 @@ class PlainServers:
         found = departures(config, state.config or {})
         if found:
             raise LoadRefusedError(
-                f"{hook.triton_conn_id!r} serves {self._model!r} otherwise than it was told to",
+                f"{hook.triton_conn_id!r} does not serve {self._model!r} as it was loaded",
                 expected="the configuration of the load",
                 found="; ".join(found),
-                remedy="look for another that loads models on this server",
+                remedy="check what else loads models on this server",
             )
         return state
 
@@ -134,7 +134,7 @@ class PlainServers:
                         await asyncio.sleep(_POLL_INTERVAL_S)
         except TimeoutError as late:
             raise TimedOutError(
-                f"{hook.triton_conn_id!r} does not serve what it shall of {self._model!r}",
+                f"{hook.triton_conn_id!r} does not serve the wanted versions of {self._model!r}",
                 expected=f"versions {sorted(versions)} ready within {self._limit_s:g} s",
                 found=f"versions {sorted(ready)}",
                 remedy="read the server's log",
@@ -171,5 +171,5 @@ class PlainServers:
         return results, {conn_id: errors[conn_id] for conn_id in in_order}
 
 
-def _told(errors: Mapping[str, TritonError]) -> str:
+def _summary(errors: Mapping[str, TritonError]) -> str:
     return "; ".join(f"{conn_id}: {error.in_short()}" for conn_id, error in errors.items())

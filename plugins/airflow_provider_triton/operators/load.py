@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,16 +136,16 @@ class TritonLoadModelOperator(BaseOperator):
             return None
         if self.config == "":
             raise UserError(
-                f"{self.model_name!r} is to be loaded with files, and without a configuration",
-                expected="both: Triton takes nothing from the repository then",
+                f"{self.model_name!r} is to be loaded with files but without a configuration",
+                expected="both: with files, Triton reads nothing from the repository",
                 remedy="give `config` as well",
             )
         try:
             return {path: Path(file).read_bytes() for path, file in self.files.items()}
         except OSError as error:
             raise UserError(
-                f"a file to load {self.model_name!r} with cannot be read",
-                expected="a file of the worker",
+                f"a file for loading {self.model_name!r} cannot be read",
+                expected="a file on the worker",
                 found=f"{error.filename}: {error.strerror}",
                 remedy="correct `files`",
             ) from error
@@ -164,11 +164,11 @@ class TritonLoadModelOperator(BaseOperator):
                 found = [] if config is None else self.departures(config, hook.config(name, version))
                 if found:
                     raise LoadRefusedError(
-                        f"Triton at {hook.address} serves {name!r} version {version} otherwise than it "
-                        "was told to",
+                        f"Triton at {hook.address} does not serve {name!r} version "
+                        f"{version} as it was loaded",
                         expected="the configuration of the load",
                         found="; ".join(found),
-                        remedy="look for another that loads models on this server, and run the task again",
+                        remedy="check what else loads models on this server, and run the task again",
                     )
         return ready
 
@@ -178,8 +178,8 @@ class TritonLoadModelOperator(BaseOperator):
         while not (ready := self._ready(hook, name)) or not wanted <= ready:
             if time.monotonic() > deadline:
                 raise TimedOutError(
-                    f"{name!r} did not get ready on Triton at {hook.address}",
-                    expected=f"versions {sorted(wanted) or 'of any number'} within {self._limit_s:.0f} s",
+                    f"{name!r} did not become ready on Triton at {hook.address}",
+                    expected=f"{_versions(wanted)} within {self._limit_s:.0f} s",
                     found=f"versions {sorted(ready)}",
                     remedy="read the server's log",
                 )
@@ -195,3 +195,7 @@ class TritonLoadModelOperator(BaseOperator):
             return frozenset(hook.metadata(name).versions)
         except ModelNotLoadedError:
             return frozenset()
+
+
+def _versions(wanted: Collection[int]) -> str:
+    return f"versions {sorted(wanted)}" if wanted else "any version"

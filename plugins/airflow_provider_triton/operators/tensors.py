@@ -58,10 +58,10 @@ def lists_of(arrays: Mapping[str, np.ndarray], model: str) -> dict[str, Any]:
     size = sum(values.size for values in arrays.values())
     if size > VALUES_LIMIT:
         raise UserError(
-            f"{model!r} answers with more than XCom should hold",
+            f"{model!r} returns more than an XCom should hold",
             expected=f"at most {VALUES_LIMIT} values",
             found=str(size),
-            remedy="name fewer `outputs`, or send fewer rows",
+            remedy="request fewer `outputs`, or send fewer rows",
         )
     return {name: _plain(values.tolist()) for name, values in arrays.items()}
 
@@ -69,7 +69,7 @@ def lists_of(arrays: Mapping[str, np.ndarray], model: str) -> dict[str, Any]:
 def _array(values: Any, tensor: TensorSpec, model: str) -> np.ndarray:
     kind = None if tensor.datatype in _UNSUPPORTED else triton_to_np_dtype(tensor.datatype)
     if kind is None:
-        raise _unfit(tensor, model, f"the datatype {tensor.datatype}, which cannot be written in a DAG")
+        raise _unfit(tensor, model, f"the datatype {tensor.datatype}, which cannot be expressed in a DAG")
     try:
         array = np.array(_bytes(values) if tensor.datatype == _MODEL_BYTES else values, dtype=kind)
     except (TypeError, ValueError, OverflowError) as error:

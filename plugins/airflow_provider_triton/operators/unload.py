@@ -71,6 +71,6 @@ class TritonUnloadModelOperator(BaseOperator):
                     f"{name!r} is still served by Triton at {hook.address}",
                     expected=f"unloaded within {limit_s:g} s",
                     found=f"versions {sorted(ready)} ready",
-                    remedy="look for another that loads models on this server",
+                    remedy="check what else loads models on this server",
                 )
             time.sleep(_POLL_INTERVAL_S)

@@ -53,7 +53,7 @@ class TritonWarmUpOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         if requests < 2 or clients < 1:
-            raise ValueError("requests must be 2 or more, and clients 1 or more")
+            raise ValueError("requests must be at least 2, and clients at least 1")
         self.model_name = model_name
         self.inputs = inputs
         self.version = version
@@ -79,9 +79,13 @@ class TritonWarmUpOperator(BaseOperator):
             latencies_ms = within(limit_s, self._ask(hook, version, arrays, wanted, limit_s))
         first = max(one[0] for one in latencies_ms)
         p50, p99 = np.percentile([ms for one in latencies_ms for ms in one[1:]], [50, 99])
-        told = {"first_ms": round(first, 3), "p50_ms": round(float(p50), 3), "p99_ms": round(float(p99), 3)}
-        self.log.info("%s: %s", self.model_name, told)
-        return {"requests": self.requests * self.clients, **told}
+        latencies = {
+            "first_ms": round(first, 3),
+            "p50_ms": round(float(p50), 3),
+            "p99_ms": round(float(p99), 3),
+        }
+        self.log.info("%s: %s", self.model_name, latencies)
+        return {"requests": self.requests * self.clients, **latencies}
 
     async def _ask(
         self,

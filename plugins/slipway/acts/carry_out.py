@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Literal
 
 from slipway.acts.airflow import Airflow
+from slipway.acts.run_list import runs_of
 from slipway.workflows import ADMIT_TASK, STOP_REASON, dag_id_of
 from slipway_core.acts.act import Act
 from slipway_core.acts.requests import COMMENT, Answer, FailRun, Request, StartRun
@@ -16,7 +16,6 @@ from slipway_core.acts.run_names import free_run_id, is_about, run_name
 from slipway_core.errors import SlipwayError, UserError
 
 UNDER_WAY = ("queued", "running")
-RUNS_LOOKED_AT = 100
 _NOTE_LIMIT = 1000
 _ATTEMPTS = 3
 
@@ -37,14 +36,14 @@ class NameTakenError(UserError):
 class Done:
     """What Airflow was asked for.
 
-    :param told: a sentence.
+    :param message: what came of it, in a sentence.
     :param became: what came of it: it was done; or nothing was, because a run about the same is under way, the same was
         asked for before, or somebody has answered the question.
     """
 
     dag_id: str
     run_id: str
-    told: str
+    message: str
     became: Literal["done", "under_way", "asked_before", "answered_before"] = "done"
 
     @property
@@ -64,6 +63,8 @@ async def carry_out(
     :raises OtherRunError: the run that shall end is no release of the model.
     :raises RunOverError: it has ended.
     :raises NameTakenError: others start the same at this moment.
+    :raises UnusableAnswerError: Airflow's list of runs lacks a part.
+    :raises TooManyRunsError: Airflow lists more runs than are read.
     :raises SlipwayError: the client's: the person may not, it makes no sense any more, or Airflow does not answer.
     """
     if isinstance(request, StartRun):
@@ -83,17 +84,17 @@ async def _start(airflow: Airflow, act: Act, request: StartRun, nonce: str) -> D
         else:
             other = await _under_way(airflow, request.workflow, named) if act.one_at_a_time else None
             if other is not None:
-                return Done(dag_id, other, f"It is under way already, as the run {other}.", "under_way")
+                return Done(dag_id, other, f"The run {other} is already under way.", "under_way")
             run_id = await _free_run_id(airflow, dag_id, named)
         created = await _create_run(airflow, dag_id, run_id, request)
         if created.run_id:
             return Done(dag_id, created.run_id, f"{act.title}: started as the run {created.run_id}.")
         if run_id is not None and (nonce or created.was_asked_twice):
-            return Done(dag_id, run_id, f"It was asked for already, as the run {run_id}.", "asked_before")
+            return Done(dag_id, run_id, f"It was already requested, as the run {run_id}.", "asked_before")
     raise NameTakenError(
-        f"{act.title}: others start the same at this moment",
-        expected=f"a name for the run that is free, such as {named}",
-        found=f"it was taken {_ATTEMPTS} times",
+        f"{act.title}: others are starting the same at this moment",
+        expected=f"an unused run name, such as {named}",
+        found=f"the name was taken {_ATTEMPTS} times",
         remedy="try again",
     )
 
@@ -139,7 +140,7 @@ async def _create_run(airflow: Airflow, dag_id: str, run_id: str | None, request
 
 async def _under_way(airflow: Airflow, workflow: str, named: str) -> str | None:
     """Return the run under way that is about what runs of that name are about; None: there is none."""
-    for run in await _runs(airflow, dag_id_of(workflow), state=list(UNDER_WAY)):
+    for run in await runs_of(airflow, dag_id_of(workflow), state=list(UNDER_WAY)):
         run_id = str(run.get("dag_run_id"))
         if run.get("state") in UNDER_WAY and is_about(workflow, run_id, run.get("conf"), named):
             return run_id
@@ -147,28 +148,21 @@ async def _under_way(airflow: Airflow, workflow: str, named: str) -> str | None:
 
 
 async def _free_run_id(airflow: Airflow, dag_id: str, named: str) -> str:
-    runs = await _runs(airflow, dag_id, run_id_prefix_pattern=named)
+    runs = await runs_of(airflow, dag_id, run_id_prefix_pattern=named)
     return free_run_id(named, {str(run.get("dag_run_id")) for run in runs})
-
-
-async def _runs(airflow: Airflow, dag_id: str, **wanted: Any) -> list[Mapping[str, Any]]:
-    """Return the newest runs of a DAG."""
-    params = {**wanted, "limit": RUNS_LOOKED_AT, "order_by": "-run_after"}
-    answer = await airflow.get("dags", dag_id, "dagRuns", params=params)
-    return list(answer.get("dag_runs", ()))
 
 
 async def _fail(airflow: Airflow, request: FailRun, model: str | None) -> Done:
     dag_id, run_id = dag_id_of(request.workflow), request.run_id
     run = await airflow.get("dags", dag_id, "dagRuns", run_id)
     if (run.get("conf") or {}).get("model") != model:
-        raise OtherRunError(f"The run {run_id} is no release of {model}")
+        raise OtherRunError(f"The run {run_id} is not a release of {model}")
     if run.get("state") not in UNDER_WAY:
-        raise RunOverError(f"The run {run_id} is over: it is {run.get('state')}")
+        raise RunOverError(f"The run {run_id} is over: its state is {run.get('state')}")
     path = ("dags", dag_id, "dagRuns", run_id)
     with suppress(SlipwayError):  # nobody goes on with a bad version for want of a reason
-        told = {"key": STOP_REASON, "value": request.note[:_NOTE_LIMIT]}
-        await airflow.post(*path, "taskInstances", ADMIT_TASK, "xcomEntries", body=told)
+        reason = {"key": STOP_REASON, "value": request.note[:_NOTE_LIMIT]}
+        await airflow.post(*path, "taskInstances", ADMIT_TASK, "xcomEntries", body=reason)
     body = {"state": "failed", "note": f"Aborted: {request.note}"[:_NOTE_LIMIT]}
     await airflow.patch(*path, body=body)
     done = f"The run {run_id} is stopped. Its last tasks roll back and close the record."
@@ -184,5 +178,5 @@ async def _answer(airflow: Airflow, request: Answer) -> Done:
     except SlipwayError as error:
         if airflow.status_of(error) != HTTPStatus.CONFLICT:
             raise
-        return Done(asked.dag_id, asked.run_id, "Somebody has answered this already.", "answered_before")
+        return Done(asked.dag_id, asked.run_id, "This already has an answer.", "answered_before")
     return Done(asked.dag_id, asked.run_id, f"The run {asked.run_id} has your answer: {request.chosen}.")

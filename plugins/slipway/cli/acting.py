@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slipway.acts.carry_out import RUNS_LOOKED_AT, UNDER_WAY, Done
+from slipway.acts.carry_out import UNDER_WAY, Done
 from slipway.acts.carry_out import carry_out as ask_airflow
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.unrecorded import require_landed
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from slipway.cli.invocation import Invocation
 
 ACT_AGE_S = 3.0
-"""By what is older no act is refused: it is read anew."""
+"""Older data never refuses an act; it is read again first."""
 _ASKING = (MODEL_RELEASE, MODEL_ROLLBACK)
-"""The workflows that ask a person about a model: that of a release, then that of a rollback."""
+"""The workflows that ask a person about a model: first that of a release, then that of a rollback."""
+_MOST_LISTED = 100
 _STATUS: tuple[tuple[type[SlipwayError], int], ...] = (
     (NotThereError, 404),
     (ConflictError, 409),
@@ -30,7 +31,7 @@ _STATUS: tuple[tuple[type[SlipwayError], int], ...] = (
 )
 
 
-class DeskAirflow:
+class CommandAirflow:
     """Airflow's REST API, as who calls the command; nothing of it waits for anything else meanwhile."""
 
     def __init__(self, invocation: Invocation) -> None:
@@ -100,9 +101,7 @@ def carry_out(invocation: Invocation, act: Act, asked: ActInput) -> Done:
         if not act.on_old_data:
             raise
         # What takes users back, or holds something, waits for no document: the workflow asks again, and knows better.
-        invocation.warn(
-            f"how things stand is not known now ({error.in_short()}); it is asked for all the same"
-        )
+        invocation.warn(f"the current state is unknown ({error.in_short()}); sending the request anyway")
     if act.offered == "landed" and asked.model is not None and asked.version is not None:
         require_landed(invocation, asked.model, asked.version)
     if act.means == "answer":
@@ -110,14 +109,14 @@ def carry_out(invocation: Invocation, act: Act, asked: ActInput) -> Done:
     if act.means == "fail_run":
         asked = replace(asked, release_id=_open_run(invocation, asked.model or ""))
     request = request_of(act.name, asked)
-    done = asyncio.run(ask_airflow(DeskAirflow(invocation), act, request, model=asked.model))
+    done = asyncio.run(ask_airflow(CommandAirflow(invocation), act, request, model=asked.model))
     if done.became == "under_way":
         raise CommandError(
-            f"this version is being released already, by the run {done.run_id}",
+            f"the run {done.run_id} is already releasing this version",
             remedy=f"slipway get {asked.model} -w",
         )
     if done.became == "answered_before":
-        raise CommandError("somebody has answered this already", remedy=f"slipway get {asked.model}")
+        raise CommandError("this already has an answer", remedy=f"slipway get {asked.model}")
     return done
 
 
@@ -160,16 +159,28 @@ def _questions_of(invocation: Invocation, dag_id: str, run_id: str, model: str) 
     airflow = invocation.airflow
     try:
         answer = airflow.ask(
-            airflow.tasks.get_hitl_details, dag_id, run_id, response_received=False, limit=RUNS_LOOKED_AT
+            airflow.tasks.get_hitl_details, dag_id, run_id, response_received=False, limit=_MOST_LISTED
         )
     except NotThereError:
         return []
     tasks = [detail.task_instance for detail in answer.hitl_details]
+    _require_all(len(tasks), answer.total_entries, "open approvals")
     return [
         Question(dag_id, run_id if run_id != "~" else task.dag_run_id, task.task_id, task.map_index)
         for task in tasks
         if run_id != "~" or _is_about(invocation, dag_id, task.dag_run_id, model)
     ]
+
+
+def _require_all(listed: int, total: int | None, what: str) -> None:
+    """Raise where Airflow has listed only a part: what is missing may be what is looked for."""
+    if total is None or listed < total:
+        raise CommandError(
+            f"Airflow has too many {what} to check them all",
+            expected=f"at most {listed}",
+            found="an unknown number" if total is None else str(total),
+            remedy="do it in Airflow, or try again when the object store answers",
+        )
 
 
 def _is_about(invocation: Invocation, dag_id: str, run_id: str, model: str) -> bool:
@@ -192,14 +203,15 @@ def _open_run(invocation: Invocation, model: str) -> str:
 def _only_run(invocation: Invocation, model: str) -> str:
     airflow = invocation.airflow
     answer = airflow.ask(
-        airflow.dag_runs.get_dag_runs, MODEL_RELEASE, state=list(UNDER_WAY), limit=RUNS_LOOKED_AT
+        airflow.dag_runs.get_dag_runs, MODEL_RELEASE, state=list(UNDER_WAY), limit=_MOST_LISTED
     )
+    _require_all(len(answer.dag_runs), answer.total_entries, "releases under way")
     runs = [run.dag_run_id for run in answer.dag_runs if (run.conf or {}).get("model") == model]
     if len(runs) == 1:
         return str(runs[0])
     raise CommandError(
-        f"which run releases {model} is not known now",
-        expected="one run, or a document of the model that can be read",
+        f"it is unknown which run is releasing {model}",
+        expected="one run, or a readable document of the model",
         found=", ".join(runs) or "no run",
-        remedy="mark the run as failed in Airflow; or try again once the object store answers",
+        remedy="mark the run as failed in Airflow, or try again when the object store answers",
     )

@@ -18,13 +18,14 @@ ReasonOption = Annotated[
 ]
 EvidenceOption = Annotated[
     str,
-    typer.Option("--evidence", help="The page that you looked at: its address or its key in the bucket."),
+    typer.Option("--evidence", help="The page that shows why: its address or its key in the bucket."),
 ]
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and report how it ended.")
 ]
 TimeoutOption = Annotated[
-    str, typer.Option("--timeout", help="How long to wait, such as 90s, 30m or 2h; 0: as long as it takes.")
+    str,
+    typer.Option("--timeout", help="How long to wait, such as 90s, 30m or 2h; 0 waits as long as it takes."),
 ]
 IntervalOption = Annotated[
     float, typer.Option("--interval", help="Seconds between two checks.", min=0.2, max=3600.0)

@@ -25,8 +25,8 @@ _OUTCOMES = {
     "open": "is being released",
     "promoted": "was promoted: it got all users",
     "rolled_back": "was rolled back: its users were moved back to the stable version",
-    "refused": "was refused: it goes no further",
-    "failed": "failed: this says nothing about the version itself",
+    "refused": "was refused and goes no further",
+    "failed": "failed, which says nothing about the version itself",
     "cancelled": "was stopped before its end",
 }
 _VERDICTS = ("pass", "fail", "inconclusive")
@@ -100,7 +100,7 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
     if line.rejection is not None:
         yield plain(f"It was {line.rejection.sentence}, and is blocked until `slipway unreject`.")
     if line.files_gone:
-        yield "Its files were deleted; the number cannot be used again."
+        yield "Its files were deleted. The number cannot be used again."
 
 
 def _steps(view: ReleaseView) -> RenderableType:
@@ -158,7 +158,5 @@ def _next(view: ReleaseView) -> str:
     if line.rejection is not None:
         return f'Next: slipway unreject {model} {version} --reason "…" lets it be released again'
     if line.outcome in ("failed", "cancelled"):
-        return (
-            f"Next: slipway release {model} {version}, once the cause is gone; slipway logs {model} {version}"
-        )
+        return f"Next: slipway release {model} {version}, once the cause is fixed; slipway logs {model} {version}"
     return f"Next: slipway get {model}"

@@ -13,15 +13,15 @@ class ExitCode(IntEnum):
 
     FINE = 0
     REFUSED = 1
-    """What was asked is refused, does not exist, or ended badly: a release that was refused, rolled back or failed."""
+    """The request was refused, what it is about does not exist, or the release ended badly."""
     USAGE = 2
-    """The command line or the configuration is wrong; nothing was asked of any server."""
+    """The command line or the configuration is wrong; no request was sent."""
     UNREACHABLE = 3
-    """The server does not answer, or answers with an error of its own. Trying again may help."""
+    """The server does not answer, or answers with an internal error. Trying again may help."""
     NOT_ALLOWED = 4
-    """The server does not know who asks, or does not let that person do it."""
+    """You are not signed in, or not allowed to do this."""
     TIMEOUT = 5
-    """What was waited for did not come in time; it may still come."""
+    """The wait timed out; what it waited for may still happen."""
     INTERRUPTED = 130
 
 

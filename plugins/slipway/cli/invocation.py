@@ -86,7 +86,7 @@ class Invocation:
         return ClientSession(self.session)
 
 
-OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to show it.")]
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 _COMMON: dict[str, tuple[Any, Any]] = {
     "profile": (
         Annotated[
@@ -104,18 +104,20 @@ _COMMON: dict[str, tuple[Any, Any]] = {
             str | None,
             typer.Option(
                 "--url",
-                help="Where Airflow is, such as https://airflow.example.com.",
+                help="Airflow's address, such as https://airflow.example.com.",
                 rich_help_panel=CONNECTION,
             ),
         ],
         None,
     ),
     "user": (
-        Annotated[str | None, typer.Option("--user", help="Who signs in.", rich_help_panel=CONNECTION)],
+        Annotated[
+            str | None, typer.Option("--user", help="The user who signs in.", rich_help_panel=CONNECTION)
+        ],
         None,
     ),
 }
-_NO_COLOR = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR=1 does the same.")]
+_NO_COLOR = Annotated[bool, typer.Option("--no-color", help="No colors; NO_COLOR=1 does the same.")]
 _Command = Callable[..., None]
 
 
@@ -162,10 +164,10 @@ def command(
                     raise
                 from slipway.cli.near_names import with_near_name
 
-                told = with_near_name(lambda: invocation.server, given, error)
-                if told is error:
+                better = with_near_name(lambda: invocation.server, given, error)
+                if better is error:
                     raise
-                raise told from error
+                raise better from error
             finally:
                 invocation.warn_of_deployment()
 

@@ -15,8 +15,8 @@ from slipway_core.errors import SlipwayError
 _CODES = "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items())
 HELP = f"""Release models to NVIDIA Triton: see what is live and what is under way, and act on it.
 
-Start with `slipway list`; `slipway get MODEL -w` follows a release. `slipway init MODEL --onnx FILE` begins a model of
-your own.
+Start with `slipway list`; `slipway get MODEL -w` follows a release. `slipway init MODEL --onnx FILE` begins your
+own model.
 
 Exit codes: {_CODES}.
 """

@@ -33,7 +33,7 @@ def with_near_name(
         return _of_known(server, model, given, error)
     return CommandError(
         f"there is no model {plain(model)!r}{did_you_mean(model, known)}",
-        expected=_one_of(known, "model", "a release file or a record of it: slipway init begins one"),
+        expected=_one_of(known, "model", "a release file or a record: slipway init creates a release file"),
         found=error.found or error.what,
         remedy="slipway list",
     )
@@ -59,7 +59,7 @@ def _of_known(
         return error
     return CommandError(
         f"{error.what}{did_you_mean(word, known)}",
-        expected=_one_of(known, what, error.expected or f"a {what} of {model}: there is none"),
+        expected=_one_of(known, what, error.expected or f"a {what} of {model}: there are none"),
         found=error.found,
         remedy=error.remedy,
     )

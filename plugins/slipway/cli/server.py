@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slipway_core.read_model.waiting import WaitingRun
 
 API = "/slipway/api"
-_BEING_MADE = "being made again"
+_BEING_REBUILT = "being rebuilt"
 """What the server says where a model's document is lost and is folded anew."""
 NOTED_AGE_S = 3.0
 """What is older is said to be."""
@@ -63,7 +63,7 @@ class Server:
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the deployment as a whole, as the server has said it last."""
         self.age_s: float | None = None
-        """How old is what was read last, in seconds; None: the server does not say."""
+        """Age of the latest data, in seconds; None: the server does not say."""
         self.freezes: tuple[FreezeLine, ...] = ()
         """The freezes of all models at once, as `models` has read them."""
         self.waiting: tuple[WaitingRun, ...] = ()
@@ -83,7 +83,7 @@ class Server:
         from slipway_core.read_model.documents import FreezeLine, ModelDocument
 
         answer, found = self._json("/models"), dict[str, ModelDocument | str]()
-        self._read_beside(answer, "/models")
+        self._read_unrecorded(answer, "/models")
         self.freezes = tuple(_parsed(FreezeLine, one, "/models") for one in _list(answer.get("freezes")))
         for entry in _list(answer.get("models")):
             if "reason" in entry and "versions" not in entry:
@@ -104,11 +104,11 @@ class Server:
         path = f"/models/{quote(name, safe='')}"
         try:
             answer = self._json(path, most_age_s)
-            self._read_beside(answer, path)
+            self._read_unrecorded(answer, path)
             return _parsed(ModelDocument, answer, path)
         except NotThereError as error:
             raise NotKnownError(
-                f"there is no model {name!r}, or no version of it has been released",
+                f"there is no model {name!r}, or none of its versions has been released",
                 expected="a model with a record",
                 found=error.found,
                 remedy=f"slipway list; or slipway release {name} VERSION",
@@ -117,7 +117,7 @@ class Server:
     def landed(self, name: str) -> Landed:
         """Return what of a model has landed, as it is at this moment.
 
-        :raises TransientError: it cannot be told.
+        :raises TransientError: that is unknown.
         """
         from slipway_core.read_model.landed import Landed
 
@@ -155,8 +155,8 @@ class Server:
             document = self._json(path, most_age_s)
         except NotThereError as error:
             raise UnknownVersionError(
-                f"nothing is known about {model} version {version}",
-                expected="a version that was released, or was tried",
+                f"{model} version {version} is unknown",
+                expected="a version that was released, or that somebody tried to release",
                 found=error.found,
                 remedy=f"slipway get {model}",
             ) from None
@@ -166,7 +166,7 @@ class Server:
             None if live is None else _parsed(LiveDocument, live, path),
         )
 
-    def _read_beside(self, answer: Mapping[str, Any], path: str) -> None:
+    def _read_unrecorded(self, answer: Mapping[str, Any], path: str) -> None:
         from slipway_core.read_model.landed import LandedProblem
         from slipway_core.read_model.waiting import WaitingRun
 
@@ -194,17 +194,17 @@ class Server:
             try:
                 return self._session.get(path)
             except ServerUnavailableError as error:
-                if _BEING_MADE not in (error.found or ""):
+                if _BEING_REBUILT not in (error.found or ""):
                     raise
             self._sleep(1.0)
         return self._session.get(path)
 
     def _foreign(self, path: str) -> ServerUnavailableError:
         return ServerUnavailableError(
-            f"what answers {API}{path} is not Slipway",
+            f"the server at {API}{path} is not Slipway",
             expected="a JSON document",
             found="something else",
-            remedy="see whether this Airflow has Slipway's plugin, and whether the address is right",
+            remedy="check that this Airflow has Slipway's plugin, and that the address is right",
         )
 
 
@@ -227,8 +227,8 @@ def _parsed(kind: type[Document], value: object, path: str) -> Document:
 
 def _strange(path: str, found: str) -> UserError:
     return UserError(
-        f"the answer to {API}{path} cannot be used",
-        expected="a document of this version of Slipway",
+        f"the answer to {API}{path} is unusable",
+        expected="a document from this version of Slipway",
         found=found,
-        remedy="install the version of this command that the server runs",
+        remedy="install the same version of this command as the server's",
     )

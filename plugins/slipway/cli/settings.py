@@ -79,7 +79,7 @@ def load_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
             "no Airflow address is configured",
             code=ExitCode.USAGE,
             expected=f"an address from --url, {VARIABLES['airflow_url']}, {config_file(environment)}, or a sandbox "
-            "that `make up` has started, in this folder or above it",
+            "started by `make up` in this folder or above it",
             found="none",
             remedy=f"export {VARIABLES['airflow_url']}=https://airflow.example.com, and SLIPWAY_USER and "
             "SLIPWAY_PASSWORD_FILE; or `make up` for a sandbox",
@@ -170,7 +170,7 @@ def _from_file(profile: str, environment: Mapping[str, str]) -> _Chosen:
 
 def _store_of(path: Path, store: object) -> dict[str, str]:
     if not isinstance(store, dict) or not all(isinstance(value, str) for value in store.values()):
-        raise _wrong(path, "[store] cannot be used", ", ".join(STORE_KEYS), "another form")
+        raise _wrong(path, "[store] is invalid", ", ".join(STORE_KEYS), "another form")
     return {key: store[key] for key in STORE_KEYS if key in store}
 
 
@@ -199,9 +199,9 @@ def _require_own(path: Path) -> None:
     mode = stat.S_IMODE(facts.st_mode)
     if facts.st_uid not in (os.getuid(), 0) or mode & 0o022:
         raise CommandError(
-            f"{path} is writable by others, and it says where your password goes",
+            f"{path} is writable by others, but it decides where your password is sent",
             code=ExitCode.USAGE,
-            expected="your own file, writable by you alone",
+            expected="your own file, writable only by you",
             found=f"owner {facts.st_uid}, mode {mode:03o}",
             remedy=f"chmod 600 {path}",
         )
@@ -217,7 +217,7 @@ def _checked(path: Path, values: Mapping[str, Any], origin: str) -> _Chosen:
         number = key == "timeout_s"
         if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
             raise _wrong(
-                path, f"{key} cannot be used", "a number" if number else "a text", repr(type(value).__name__)
+                path, f"{key} is invalid", "a number" if number else "a text", repr(type(value).__name__)
             )
     if "password" in values and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise CommandError(
@@ -238,11 +238,11 @@ def _settings_of(chosen: _Chosen) -> Settings:
         raise CommandError(
             f"no user or token is configured for {values['airflow_url']}",
             code=ExitCode.USAGE,
-            expected="a user with a password, or a token",
-            found=f"an address from {chosen.origin} alone: a password is never sent to any other server",
+            expected="a user and a password, or a token",
+            found=f"the address from {chosen.origin}: the password is never sent to any other server",
             remedy="set SLIPWAY_USER and SLIPWAY_PASSWORD_FILE, or SLIPWAY_TOKEN_FILE",
         )
-    if_silent = "make up" if chosen.is_sandbox else f"check the address, which is from {chosen.origin}"
+    if_silent = "make up" if chosen.is_sandbox else f"check the address, which comes from {chosen.origin}"
     access = Access(
         base_url=str(values["airflow_url"]),
         user=str(values.get("user", "")),
@@ -277,9 +277,9 @@ def _timeout(value: object) -> float:
         seconds = 0.0
     if not 0 < seconds <= _LONGEST_TIMEOUT_S:
         raise CommandError(
-            "timeout_s cannot be used",
+            "timeout_s is invalid",
             code=ExitCode.USAGE,
-            expected=f"seconds, above 0 and at most {_LONGEST_TIMEOUT_S:g}",
+            expected=f"seconds: more than 0 and at most {_LONGEST_TIMEOUT_S:g}",
             found=repr(value),
             remedy=f"correct timeout_s, or unset {VARIABLES['timeout_s']}",
         )

@@ -22,7 +22,7 @@ def require_landed(invocation: Invocation, model: str, version: int) -> None:
     """Ask the server whether a version has landed whole, and can be released.
 
     :raises CommandError: it has not, or it cannot; the error says why and what to do.
-    :raises TransientError: it cannot be told.
+    :raises TransientError: that is unknown.
     """
     from slipway_core.read_model import landed
 

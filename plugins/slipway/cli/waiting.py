@@ -1,4 +1,4 @@
-"""Waiting until something is over, and what a script is told of it."""
+"""Waits until something is over, and says how it ended."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def looks(invocation: Invocation, deadline: Deadline, what: str, remedy: str) ->
                 f"timed out waiting for {what}",
                 code=ExitCode.TIMEOUT,
                 expected=f"it by {moment(deadline.at)}",
-                found="it continues: nothing was stopped",
+                found="it continues; nothing was stopped",
                 remedy=remedy,
             )
         invocation.clock.sleep(POLL_S)
@@ -137,7 +137,7 @@ def wait_for_release(
             became = (
                 "released nothing"
                 if line is None
-                else "has ended, but its record says that it is still running"
+                else "has ended, but its record says that it is still under way"
             )
             raise CommandError(
                 f"the run {release_id} {became}",
@@ -195,7 +195,7 @@ def wait_for_rollback(
                 f"the rollback {run_id} failed"
                 + (", but the version gets no new requests" if is_safe else ""),
                 expected="a successful run",
-                found=run.note or "no note; its log says more",
+                found=run.note or "no note; see its log",
                 remedy=f"slipway logs {model} {run_id} --dag {MODEL_ROLLBACK}",
             )
 
@@ -230,9 +230,9 @@ def wait_for_run(
             return
         if run.is_over:
             raise CommandError(
-                f"the run {run_id} refused it, or failed",
+                f"the run {run_id} refused the request, or failed",
                 expected="a successful run",
-                found=run.note or "no note; its log says more",
+                found=run.note or "no note; see its log",
                 remedy=next_command,
             )
 

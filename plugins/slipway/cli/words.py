@@ -66,7 +66,7 @@ def in_flight(release: OpenRelease | None) -> str:
     if release is None:
         return ""
     if release.is_rollback or release.rolling_back:
-        return f"version {release.version}: users are being moved back, {percent(release.weight_observed)}"
+        return f"version {release.version}: users are being moved back; {percent(release.weight_observed)}"
     if release.waits_for_approval:
         return f"version {release.version}: waits for approval before the {release.waits_for_approval}"
     if release.paused:

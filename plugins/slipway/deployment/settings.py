@@ -102,9 +102,9 @@ def require_settings(environment: Mapping[str, str] = os.environ) -> None:
     wrong = problems(environment)
     if wrong:
         raise UserError(
-            "Slipway's settings cannot all be used",
+            "some of Slipway's settings are invalid",
             found=" ".join(one.sentence for one in wrong),
-            remedy="correct the environment of every part of Airflow, and start it again",
+            remedy="correct the environment of every Airflow component, and restart it",
         )
 
 
@@ -113,9 +113,7 @@ def _problem(name: str, setting: _Setting, environment: Mapping[str, str]) -> Pr
     if not text or _holds(setting.check, text):
         return None
     shown = repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
-    return Problem(
-        name, f"{name} cannot be used: expected {setting.expected}, found {shown}. {setting.instead}"
-    )
+    return Problem(name, f"{name} is invalid: expected {setting.expected}, found {shown}. {setting.instead}")
 
 
 def _holds(check: Callable[[str], object], text: str) -> bool:
@@ -138,7 +136,7 @@ def _check_cron(text: str) -> None:
         # One that is valid and names no day that comes, such as 31 February, would switch it off as well.
         croniter(text, datetime.now(UTC)).get_next()
     except (CroniterError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise ValueError("no cron expression") from error
+        raise ValueError("not a cron expression") from error
 
 
 def _check_bool(text: str) -> None:
@@ -149,7 +147,7 @@ def _check_bool(text: str) -> None:
 def _check_url(text: str) -> None:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or not parts.path.strip("/"):
-        raise ValueError("no address of a queue")
+        raise ValueError("not the address of a queue")
     _ = parts.port
 
 
@@ -161,14 +159,16 @@ def _check_folder(text: str) -> None:
 def _matches(pattern: re.Pattern[str]) -> Callable[[str], object]:
     def check(text: str) -> None:
         if not pattern.fullmatch(text):
-            raise ValueError("of another form")
+            raise ValueError("in another form")
 
     return check
 
 
 def _cron(default: str) -> _Setting:
     return _Setting(
-        _check_cron, "a cron expression of five fields that fires", f"The schedule is the default, {default}."
+        _check_cron,
+        "a cron expression with five fields that fires",
+        f"The schedule is the default, {default}.",
     )
 
 
@@ -183,21 +183,21 @@ _SETTINGS: Mapping[str, _Setting] = {
     "SLIPWAY_GC_AWS_CONN_ID": _Setting(
         _matches(_CONNECTION),
         "the name of a connection",
-        "Runs of repository_gc fail: no other rights are taken.",
+        "Runs of repository_gc fail; they use no other permissions.",
     ),
     "SLIPWAY_INTAKE_QUEUE_URL": _Setting(
-        _check_url, "the address of a queue", "Events start nothing; the sweep finds what has landed."
+        _check_url, "the address of a queue", "Events start nothing; the scheduled scan finds uploads."
     ),
     "SLIPWAY_RELEASES_DIR": _Setting(
-        _check_folder, "a folder that is there", "No model has a release file, so no release starts."
+        _check_folder, "an existing folder", "No model has a release file, so no release starts."
     ),
-    "SLIPWAY_FLEETS_DIR": _Setting(_check_folder, "a folder that is there", "No fleet is known."),
+    "SLIPWAY_FLEETS_DIR": _Setting(_check_folder, "an existing folder", "No fleet is known."),
     "SLIPWAY_NOTIFY": _Setting(
         lambda text: parse_rules(text, "SLIPWAY_NOTIFY"),
         'JSON such as [{"on": ["rolled_back"], "to": "slack_default"}]',
         "Models whose release file has no `notify` send no notices.",
     ),
-    "SLIPWAY_COMMIT": _Setting(_matches(_COMMIT), "a commit's name", "Manifests name it all the same."),
+    "SLIPWAY_COMMIT": _Setting(_matches(_COMMIT), "the name of a commit", "Manifests still contain it."),
 }
 # Those of other programs: the sandbox, the command line, the compose file, pods.
 _KNOWN = frozenset(

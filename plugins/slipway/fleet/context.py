@@ -154,7 +154,7 @@ class FleetContext:
 
         def refused() -> None:
             raise RaiseRefusedError(
-                f"{left.run_id} can only be rolled back", expected="no permission to be asked for"
+                f"{left.run_id} can only be rolled back", expected="no need for a permission"
             )
 
         return FleetRelease(

@@ -53,7 +53,7 @@ class Members(Protocol):
 
 
 class StaticMembers:
-    """A list of servers. Fencing leaves a server out of it; whoever sends it requests must be told by other means.
+    """A list of servers. Fencing leaves a server out of it; whoever sends it requests must learn that by other means.
 
     :param servers: by their names.
     """

@@ -43,8 +43,9 @@ def place(
     if names_files(published):
         raise UserError(
             f"version {wanted.version} of {wanted.model!r} names its files by absolute paths",
-            expected="a model whose files its server finds by the model's folder",
-            remedy="lay it in the servers' own repositories, with the paths as they are there (place_versions: false)",
+            expected="a model whose server finds the files in the model's folder",
+            remedy="put it into the servers' own repositories, with the paths that are right there (place_versions: "
+            "false)",
         )
     mark = f"fleets/{fleet}/placed/{wanted.name}.json"
     content = json.dumps({"manifest_sha256": wanted.manifest_sha256}).encode()

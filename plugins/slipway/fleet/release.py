@@ -84,7 +84,7 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
             f"the fleet {release.fleet!r} serves another model",
             expected=release.model,
             found=document.model,
-            remedy="correct the fleet's name, or give this model a fleet of its own",
+            remedy="correct the fleet's name, or give this model its own fleet",
         )
     wanted = loaded_version(release.model, release.version, release.configs, release.manifest_sha256)
     left, had = document.run, dict[str, Before]()
@@ -96,7 +96,7 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
                 found=f"{left.run_id}, of version {left.version}",
                 remedy="wait until it has ended, or run it again",
             )
-        log.warning("%s was left by whoever carried it out: it is ended first", left.run_id)
+        log.warning("%s was left unfinished: ending it first", left.run_id)
         # One that was draining has committed: what it left loaded is unloaded with the rest.
         had = {} if left.phase == "drain" else await _ended(release, left)
         left = None
@@ -247,7 +247,7 @@ class _Carrier:
         try:
             await self._store.require_own()
         except TransientError as error:
-            self._reasons.append(f"whether another process has taken over is not known: {error.in_short()}")
+            self._reasons.append(f"it is unknown whether another process has taken over: {error.in_short()}")
             await self._enter_back()
             return False
         return True
@@ -296,11 +296,11 @@ class _Carrier:
             except TransientError as error:
                 if time.monotonic() > deadline:
                     raise StoreUnavailableError(
-                        f"all servers of {self._release.fleet!r} serve version {self._release.version}, and that "
-                        "could not be written down",
+                        f"all servers of {self._release.fleet!r} serve version {self._release.version}, but that "
+                        "could not be recorded",
                         expected=self._store.uri,
                         found=error.in_short(),
-                        remedy="run it again when the object store is back; it continues from here",
+                        remedy="run it again when the object store answers; it continues from here",
                     ) from error
                 await asyncio.sleep(_WAIT_S)
 
@@ -311,7 +311,7 @@ class _Carrier:
         try:
             await self._write(self._note)
         except TransientError as error:
-            log.warning("the way back could not be written down: %s", error)
+            log.warning("the rollback could not be recorded: %s", error)
 
     async def _intend(self, note: RunNote) -> None:
         """Write down what is intended; where that cannot be done, it is not done, and all are led back."""
@@ -322,7 +322,7 @@ class _Carrier:
                 # What such a server had is kept here; it is only led back, or brought, by this process.
                 self._note = note
                 return
-            self._reasons.append(f"what was to be done could not be written down: {error.in_short()}")
+            self._reasons.append(f"the intended change could not be recorded: {error.in_short()}")
             await self._enter_back()
 
     async def _write(self, note: RunNote | None, **fields: object) -> None:
@@ -337,7 +337,7 @@ class _Carrier:
         try:
             await self._write(self._note, fenced={**self._servers.fenced, **fenced})
         except TransientError as error:
-            log.warning("what is fenced could not be written down: %s", error)
+            log.warning("the fenced servers could not be recorded: %s", error)
         await self._servers.fence(fenced)
         self._reasons += [
             f"fenced: {reason}" for name, reason in fenced.items() if name in self._servers.fenced
@@ -352,7 +352,7 @@ class _Carrier:
             # A server that did not answer may have changed: the run stays open, and whoever goes on sees to that first.
             await self._write(self._note if is_open else None)
         except TransientError as error:
-            late = f"the end could not be written down: {error.in_short()}"
+            late = f"the end could not be recorded: {error.in_short()}"
             return outcome.model_copy(update={"reasons": (*outcome.reasons, late)})
         return outcome
 

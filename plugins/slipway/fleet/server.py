@@ -200,7 +200,7 @@ class FleetServer:
     async def prepare(self, wanted: LoadedVersion) -> None:
         """Load the version beside what is served, and try an alias that leads to it.
 
-        :raises LoadRefusedError: the server refuses, or serves it otherwise than it was told to.
+        :raises LoadRefusedError: the server refuses, or does not serve it as it was loaded.
         """
         for name, config in wanted.configs.items():
             if not await self._serves(name, wanted.version, config):
@@ -373,6 +373,6 @@ class FleetServer:
                 if not await self.answers() and (away_s := self.away_s or 0.0) >= patience_s:
                     raise ServerUnavailableError(f"{self.name} has not answered for {away_s:.0f} s")
                 if took_s >= limit_s:
-                    raise ServerUnavailableError(f"{self.name} has not ended within {took_s:.0f} s")
+                    raise ServerUnavailableError(f"{self.name} has not finished within {took_s:.0f} s")
         finally:
             task.cancel()

@@ -96,10 +96,12 @@ class FleetServers:
         except (TransientError, TimeoutError) as error:
             if not self._servers:
                 raise
-            log.warning("the fleet's servers cannot be looked up, those known before are taken: %r", error)
+            log.warning(
+                "the fleet's servers cannot be looked up, so the servers known before are used: %r", error
+            )
             return
         if not current and self._servers:
-            log.warning("no server is listed, those known before are taken")
+            log.warning("no server is listed, so the servers known before are used")
             return
         found = {one.name: self._known(one) for one in current}
         # One that was to be fenced and is still there, or is there again, counts: users are sent to it.
@@ -280,9 +282,9 @@ def odd_ones(found: Mapping[str, Facts], golden: GoldenRequest | None) -> dict[s
     odd = dict[str, str]()
     for name, one in found.items():
         if one.config_sha256 != most[0]:
-            odd[name] = f"its configuration is {one.config_sha256[:12]}, that of others {most[0][:12]}"
+            odd[name] = f"its configuration is {one.config_sha256[:12]}, the others' is {most[0][:12]}"
         elif one.manifest_sha256 != most[1]:
-            odd[name] = f"its manifest is {one.manifest_sha256[:12]}, that of others {most[1][:12]}"
+            odd[name] = f"its manifest is {one.manifest_sha256[:12]}, the others' is {most[1][:12]}"
         elif golden is not None:
             differs = answers_differ(golden, reference.answers or {}, one.answers or {})
             if differs:

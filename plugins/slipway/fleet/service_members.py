@@ -81,8 +81,8 @@ class ServicePods:
                 f"no pod of the Service {service.name!r} could be fenced",
                 expected=f"the right to patch pods in the namespace {service.namespace!r}",
                 found=f"the account of the connection {service.kubernetes_conn_id!r} does not have it",
-                remedy="give it the Role of include/manifests/fleet/rbac.yaml, or let the fleet fail where a server is "
-                "away (`policy.on_unreachable`)",
+                remedy="give it the Role of include/manifests/fleet/rbac.yaml, or let the fleet fail when a server "
+                "is unavailable (`policy.on_unreachable`)",
             )
 
     async def fence(self, name: str, reason: str) -> None:
@@ -105,9 +105,9 @@ class ServicePods:
             if time.monotonic() >= deadline:
                 raise TimedOutError(
                     f"the pod {name!r} has not left the Service {self._service.name!r}",
-                    expected=f"no EndpointSlice that names it, within {_LEAVE_LIMIT_S:g} s",
+                    expected=f"no EndpointSlice with it within {_LEAVE_LIMIT_S:g} s",
                     found=found,
-                    remedy="see whether the cluster's endpointslice controller runs",
+                    remedy="check that the cluster's endpointslice controller runs",
                 )
             await asyncio.sleep(_LEAVE_INTERVAL_S)
 

@@ -124,5 +124,5 @@ class FleetStore:
             f"{self.uri} was written by another process",
             expected="one release of a fleet at a time",
             found="a change since it was read",
-            remedy="see which release of this fleet is under way; run this one again when that has ended",
+            remedy="find out which release of this fleet is under way; run this one again when that has ended",
         )

@@ -20,13 +20,13 @@ def whole_url(host: str, schema: str | None, port: int | None, default_schema: s
         parts = urlsplit(url)
         own_port = parts.port
     except ValueError:
-        raise ValueError("no address with a port from 1 to 65535") from None
+        raise ValueError("not an address with a port from 1 to 65535") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, url)):
-        raise ValueError("no http(s) address")
+        raise ValueError("not an http(s) address")
     if port and own_port is None:
         return parts._replace(netloc=f"{parts.netloc.rstrip(':')}:{port}")
     if port and own_port != port:
-        raise ValueError("two different ports, one in its host and one in its port")
+        raise ValueError("different ports in its host and its port field")
     return parts
 
 

@@ -70,7 +70,7 @@ METRICS = Use(
     name="metrics",
     server="the metrics source",
     unavailable=MetricsUnavailableError,
-    slow="see how busy it is, or raise `rollout.metrics.timeout_s`",
+    slow="check its load, or raise `rollout.metrics.timeout_s`",
     long="narrow the query, or shorten `rollout.metrics.lookback_s`",
 )
 
@@ -92,8 +92,8 @@ def within(limit_s: float, reading: Coroutine[Any, Any, T], source: str, use: Us
     except TimeoutError:
         raise use.unavailable(
             f"{source} did not answer in time",
-            expected=f"a whole answer within {limit_s:g} s",
-            found="no answer, or a part of one",
+            expected=f"a complete answer within {limit_s:g} s",
+            found="no answer, or only part of one",
             remedy=use.slow,
         ) from None
 
@@ -171,7 +171,7 @@ class HttpAccess:
         """Write the body of the answer to a GET into a file; return the status, and how many bytes the body has.
 
         Nothing is written where the status is not 200, and no more than `most_bytes` + one piece: a body that is longer
-        ends there, and is told as longer.
+        ends there, and is reported as longer.
 
         :raises TransientError: as `request` says, and where the body ends before its time.
         """
@@ -233,7 +233,7 @@ class HttpAccess:
             size += len(part)
             if size > _BYTES_LIMIT:
                 raise self.use.unavailable(
-                    f"{origin(url)} answered with too much",
+                    f"the answer of {origin(url)} is too large",
                     expected=f"at most {_BYTES_LIMIT} bytes",
                     remedy=self.use.long,
                 )
@@ -244,7 +244,7 @@ class HttpAccess:
             f"{self.use.server} {origin(url)} did not answer",
             expected="HTTP 200",
             found=found,
-            remedy=f"check that it runs, and address and credentials of the connection {self.conn_id!r}",
+            remedy=f"check that it runs, and check the address and credentials in the connection {self.conn_id!r}",
         )
 
     def _url(self, host: str, schema: str | None, port: int | None) -> str:
@@ -253,7 +253,7 @@ class HttpAccess:
         except ValueError:
             # Not shown: it may hold a password.
             raise self.unusable(
-                "its address cannot be used", "http(s)://HOST:PORT/PATH with one port and without a password"
+                "its address is invalid", "http(s)://HOST:PORT/PATH with one port and without a password"
             ) from None
 
     def _authorization(self, login: str, password: str) -> dict[str, str]:
@@ -261,8 +261,8 @@ class HttpAccess:
         ways = [bool(token), bool(login or password), bool(self.extra.get("sigv4_region"))]
         if sum(ways) > 1:
             raise self.unusable(
-                "it says in more than one way who asks",
-                "one of extra `token`, login with password, password alone, extra `sigv4_region`",
+                "it has more than one kind of credentials",
+                "only one of: extra `token`, login and password, password alone, extra `sigv4_region`",
             )
         if login:
             return {"Authorization": "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()}
@@ -275,7 +275,7 @@ class HttpAccess:
         aws_conn_id = self.extra.get("aws_conn_id", "aws_default")
         credentials = AwsBaseHook(aws_conn_id, region_name=region).get_session(region).get_credentials()
         if credentials is None:
-            raise self.unusable("it is to be signed for AWS", f"credentials by {aws_conn_id!r}")
+            raise self.unusable("it asks for AWS signatures", f"credentials from {aws_conn_id!r}")
 
         def sign(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> dict[str, str]:
             request = AWSRequest(method=method, url=url, data=body, headers=dict(headers))

@@ -23,7 +23,7 @@ class HTTPRouteHook(ClusterObjectHook):
         API_VERSION,
         "httproutes",
         "HTTPRoute",
-        invalid_remedy="leave out the release file's `rollout.preview`, and report it",
+        invalid_remedy="remove `rollout.preview` from the release file, and report this",
     )
 
     def put(self, manifest: Mapping[str, Any], service: str) -> bool:
@@ -54,19 +54,19 @@ class HTTPRouteHook(ClusterObjectHook):
                 return
             time.sleep(FIRST_PAUSE_S * 2**attempt)
         raise ClusterUnavailableError(
-            f"the HTTPRoute {self.namespace}/{self.name} was changed by others at each of {ATTEMPTS} attempts",
-            expected="a change between a reading and the deletion that follows it, now and then",
+            f"the HTTPRoute {self.namespace}/{self.name} was changed by others during each of {ATTEMPTS} attempts",
+            expected="an occasional change between reading and deleting it",
             found=f"{ATTEMPTS} conflicts in a row",
-            remedy="find out who else writes it: `kubectl get httproute --show-managed-fields` tells",
+            remedy="find out who else writes it, with `kubectl get httproute --show-managed-fields`",
         )
 
     def _own(self, service: str) -> dict[str, Any] | None:
         found = self._read()
         if found is not None and not is_own(found, service):
             raise ForeignChangeError(
-                f"the HTTPRoute {self.namespace}/{self.name} is somebody else's",
-                expected="none, or one with the label app.kubernetes.io/managed-by: slipway",
+                f"the HTTPRoute {self.namespace}/{self.name} does not belong to Slipway",
+                expected="no HTTPRoute of that name, or one with the label app.kubernetes.io/managed-by: slipway",
                 found=f"labels {found['metadata'].get('labels') or {}}",
-                remedy="rename that route, or leave out the release file's `rollout.preview`",
+                remedy="rename that route, or remove `rollout.preview` from the release file",
             )
         return found

@@ -50,9 +50,9 @@ class IngressHook(BaseHook):
         if not connection.host:
             raise UserError(
                 f"the connection {self.ingress_conn_id!r} cannot be used",
-                expected="the ingress's host, and its port where that is not the schema's own",
+                expected="the ingress's host, and its port if it is not the schema's default",
                 found="no host",
-                remedy="correct the connection, or delete it where the services' own hosts can be reached",
+                remedy="correct the connection, or delete it if the services' own hosts are reachable",
             )
         try:
             address = base_url(connection.host, connection.schema, connection.port)

@@ -50,7 +50,7 @@ class ClusterObjectHook(BaseHook):
         # The provider's hook keeps the connection: connecting anew asks Airflow for nothing.
         return KubernetesObjects(
             asking_again(KubernetesHook(conn_id=self.kubernetes_conn_id).get_conn),
-            refused_remedy=f"check the rights and the address of the connection {self.kubernetes_conn_id!r}",
+            refused_remedy=f"check the permissions and the address of the connection {self.kubernetes_conn_id!r}",
             away_remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
             field_manager=FIELD_MANAGER,
         )

@@ -98,10 +98,11 @@ class LeaseHook(ClusterObjectHook):
                 raise _ConflictError  # given back between our two requests
             if found.release_id != holder.release_id:
                 raise ReleaseInProgressError(
-                    f"the canary's lease {found.namespace}/{found.name} is another release's",
-                    expected=f"no lease, or one of {holder.release_id}",
+                    f"the canary's lease {found.namespace}/{found.name} belongs to another release",
+                    expected=f"no lease, or a lease of {holder.release_id}",
                     found=f"held by {found.holder or 'nobody'}, last renewed {found.renewed_at}",
-                    remedy="wait for that release's end; if it has died, roll its canary back, which frees the lease",
+                    remedy="wait until that release has ended; if its process has died, roll back its canary, which "
+                    "frees the lease",
                 )
             return self._renewed(found, holder, lease_s)
 
@@ -141,10 +142,10 @@ class LeaseHook(ClusterObjectHook):
         """Return one of this release's leases, renewed for a holder that may have it; an ended one as it is."""
         if not holder.may_take_over(HolderIdentity.parse(found.holder)):
             raise LeaseTakenOverError(
-                f"the canary's lease {found.namespace}/{found.name} is held by a later try of the same release",
+                f"the canary's lease {found.namespace}/{found.name} is held by a later attempt of the same release",
                 expected=str(holder),
                 found=found.holder,
-                remedy="nothing: the later try drives the canary, and this one has ended without touching it",
+                remedy="nothing: the later attempt drives the canary, and this one ended without changing it",
             )
         if found.is_ended:
             return found
@@ -159,7 +160,7 @@ class LeaseHook(ClusterObjectHook):
         return None if stored is None else parse_lease(stored)
 
     def pause(self, reason: str | None) -> Lease:
-        """Note that the canary shall stay at its weight, for a reason that people are told; None lets it go on.
+        """Note that the canary shall stay at its weight, for a reason that people see; None lets it continue.
 
         The note alone stops nobody who renewed the lease before it and has not patched yet: the canary is paused when
         the lease was renewed after the note.
@@ -175,7 +176,7 @@ class LeaseHook(ClusterObjectHook):
                     f"no canary is under way on {self.namespace}/{self.inference_service}",
                     expected=f"the lease {self.name}",
                     found="none" if found is None else f"ended by {found.ended_by}",
-                    remedy="nothing needs to be paused; a release that has not begun its canary can be stopped",
+                    remedy="nothing needs to be paused; to stop a release before its canary, abort it",
                 )
             stored = self._patch(pausing(found, reason))
             if stored is None:
@@ -212,8 +213,8 @@ class LeaseHook(ClusterObjectHook):
             except _ConflictError:
                 time.sleep(FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0))
         raise ClusterUnavailableError(
-            f"the Lease {self.namespace}/{self.name} was changed by others at each of {ATTEMPTS} attempts",
-            expected="a change between a reading and the write that follows it, now and then",
+            f"the Lease {self.namespace}/{self.name} was changed by others during each of {ATTEMPTS} attempts",
+            expected="an occasional change between reading and writing it",
             found=f"{ATTEMPTS} conflicts in a row",
-            remedy="find out who else writes it: `kubectl get lease --show-managed-fields` tells",
+            remedy="find out who else writes it, with `kubectl get lease --show-managed-fields`",
         )

@@ -37,7 +37,7 @@ class Reply:
 class LiveServerHook:
     """The live servers of one model.
 
-    It is no hook with a connection of its own: the InferenceService tells the address, and `IngressHook` the way to it.
+    It is no hook with a connection of its own: the InferenceService has the address, and `IngressHook` the way to it.
 
     :param endpoint: where to connect, and which host to ask for.
     :param timeout_s: limit of one request, to the last byte of its answer: a server that drips does not answer.
@@ -120,23 +120,23 @@ class LiveServerHook:
                     size += len(part)
                     if size > _ANSWER_BYTES_LIMIT:
                         raise UserError(
-                            f"the live server answers {path} with too much",
+                            f"the live server's answer to {path} is too large",
                             expected=f"at most {_ANSWER_BYTES_LIMIT} bytes",
                             found="more",
-                            remedy="ask for fewer rows: `revalidation.golden_rows`",
+                            remedy="use fewer rows: `revalidation.golden_rows`",
                         )
-                told = {name.lower(): value for name, value in answer.headers.items()}
+                headers = {name.lower(): value for name, value in answer.headers.items()}
                 latency_ms = 1000.0 * (time.perf_counter() - began)
-                return Reply(answer.status, told, b"".join(parts), latency_ms)
+                return Reply(answer.status, headers, b"".join(parts), latency_ms)
         except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is one of the latter
             raise self._unavailable(path, f"{type(error).__name__}: {error}") from error
 
     def _unavailable(self, path: str, found: str) -> ServerUnavailableError:
         return ServerUnavailableError(
             f"the live server {self._endpoint.host} did not answer {path}",
-            expected=f"an answer of Triton's within {self._timeout_s:g} s",
+            expected=f"an answer from Triton within {self._timeout_s:g} s",
             found=found,
-            remedy="see whether its pods are ready, and the connection `slipway_ingress`",
+            remedy="check that its pods are ready, and check the connection `slipway_ingress`",
         )
 
 

@@ -54,7 +54,7 @@ class MirrorComparisonHook(BaseHook):
                 f"the connection {self.mirror_conn_id!r} cannot be used",
                 expected="a JSON object as its extra",
                 found=str(error),
-                remedy="correct the connection, or delete it where the defaults will do",
+                remedy="correct the connection, or delete it if the defaults are right",
             ) from None
         grpc_port = extra.get("grpc_port", default.grpc_port)
         if not str(grpc_port).isdigit() or not 0 < int(grpc_port) < 65536 or int(grpc_port) == port:
@@ -62,6 +62,6 @@ class MirrorComparisonHook(BaseHook):
                 f"the connection {self.mirror_conn_id!r} cannot be used",
                 expected="two ports: `port` for HTTP and extra `grpc_port`, from 1 to 65535",
                 found=f"port {port} and grpc_port {grpc_port!r}",
-                remedy="correct the connection, or delete it where the defaults will do",
+                remedy="correct the connection, or delete it if the defaults are right",
             )
         return Listening(connection.host or default.host, port, int(grpc_port))

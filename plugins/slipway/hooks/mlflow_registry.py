@@ -41,8 +41,8 @@ MLFLOW = Use(
     name="MLflow",
     server="MLflow's registry",
     unavailable=RegistryUnavailableError,
-    slow="see whether it runs and how busy it is; the next sync tries again",
-    long="see what answers at that address",
+    slow="check that it runs, and its load; the next sync tries again",
+    long="check which server answers at that address",
 )
 
 
@@ -63,7 +63,7 @@ class MlflowHook(BaseHook):
         self.answer_limit_s = answer_limit_s
         self._access = HttpAccess(mlflow_conn_id, MLFLOW)
         if len(self._access.hosts) != 1:
-            raise self._access.unusable("it does not name one server", "one host")
+            raise self._access.unusable("it does not name exactly one server", "one host")
 
     def registered_model(self, name: str) -> RegisteredModel:
         """Return a registered model with its aliases.
@@ -123,10 +123,10 @@ class MlflowHook(BaseHook):
             raise self._failed(status, f"the artifact {path!r}")
         if size != size_bytes:
             raise UserError(
-                f"MLflow's artifact {path!r} is not as long as it was listed",
+                f"MLflow's artifact {path!r} does not have its listed length",
                 expected=f"{size_bytes} bytes",
-                found=f"{size} or more bytes" if size > size_bytes else f"{size} bytes",
-                remedy="find out who writes it; register the model again",
+                found=f"{size} bytes or more" if size > size_bytes else f"{size} bytes",
+                remedy="find out what writes to it, then register the model again",
             )
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -153,11 +153,11 @@ class MlflowHook(BaseHook):
         url = f"{self._host}/{_API}/{call}?{urlencode(asked)}"
         return self._decided(*self._ask("GET", url), f"{call} of {asked}")
 
-    def _send(self, method: str, call: str, **told: str) -> None:
-        status, content = self._ask(method, f"{self._host}/{_API}/{call}", json.dumps(told).encode())
+    def _send(self, method: str, call: str, **fields: str) -> None:
+        status, content = self._ask(method, f"{self._host}/{_API}/{call}", json.dumps(fields).encode())
         if method == "DELETE" and _code(content) == _ABSENT:
             return
-        self._decided(status, content, f"{call} of {told}")
+        self._decided(status, content, f"{call} of {fields}")
 
     def _ask(self, method: str, url: str, body: bytes = b"") -> tuple[int, bytes]:
         async def asking() -> tuple[int, bytes]:
@@ -200,8 +200,8 @@ class MlflowHook(BaseHook):
 def _code(content: bytes) -> str:
     """Return MLflow's word for an error; empty where the answer holds none."""
     try:
-        told = json.loads(content)
+        answer = json.loads(content)
     except (ValueError, RecursionError):
         return ""
-    code = told.get("error_code") if isinstance(told, Mapping) else None
+    code = answer.get("error_code") if isinstance(answer, Mapping) else None
     return code[:100] if isinstance(code, str) else ""

@@ -11,7 +11,7 @@ from botocore.loaders import Loader, create_loader
 
 
 class S3Connection(S3Hook):
-    """The provider's hook, told who calls it, with one reading of botocore's descriptions of services per process.
+    """The provider's hook with a fixed caller's name, which reads botocore's descriptions of services once a process.
 
     Without the first it looks for the operator's name in the sources of all functions on the stack, to put it into the
     user agent: a third of what a small task computed. Without the second each client parses 3.6 MB of JSON.

@@ -33,7 +33,7 @@ def encryption_of(extra: Mapping[str, Any], aws_conn_id: str) -> Encryption | No
         first = error.errors(include_url=False)[0]
         place = "".join(_NAMES[str(part)] for part in first["loc"]) or ", ".join(_NAMES.values())
         raise UserError(
-            f"the encryption that the connection {aws_conn_id!r} asks for cannot be had",
+            f"the encryption settings of the connection {aws_conn_id!r} are invalid",
             expected="under `service_config.s3`: `server_side_encryption` of AES256, aws:kms or aws:kms:dsse, and "
             "for the latter two, if wanted, `sse_kms_key_id` and `bucket_key_enabled`",
             found=f"{place}: {first['msg']}",

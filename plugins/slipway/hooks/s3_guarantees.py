@@ -1,7 +1,7 @@
 """Whether an S3 server keeps what the lock and the record rely on, asked with objects of its own.
 
-A server, or a proxy before it, may take `If-None-Match` and `If-Match` and not look at them. Then two releases hold
-one model's lock and an event of a record is written over, and neither is told. So it is asked before a release begins.
+Some servers and proxies accept `If-None-Match` and `If-Match` but ignore them. Then two releases hold one model's lock,
+or an event of a record is overwritten, and neither notices. So Slipway tests the store before a release begins.
 """
 
 from __future__ import annotations
@@ -77,14 +77,15 @@ def refuse_unfit(store: ModelStoreHook, guarantees: list[Guarantee]) -> None:
     broken = [one for one in guarantees if one.is_needed and not one.is_kept]
     if not broken:
         return
-    more = f" ({len(broken) - 1} more are not kept)" if len(broken) > 1 else ""
+    more = f" ({len(broken) - 1} more are missing)" if len(broken) > 1 else ""
     raise StoreUnfitError(
-        f"the object store at {_endpoint(store)}, bucket {store.bucket!r}, does not keep what the models' locks and "
-        f"the releases' records rely on: {broken[0].what}{more}",
+        f"the object store at {_endpoint(store)}, bucket {store.bucket!r}, does not give the guarantees that locks "
+        f"and records rely on: {broken[0].what}{more}",
         expected=broken[0].expected,
         found=broken[0].found,
-        remedy="ask a store that keeps conditions, without a proxy that drops headers before it: docs/cluster.md "
-        f"lists those that were tried; `slipway store-check --bucket {store.bucket}` asks all of it again",
+        remedy="use a store that honors conditional requests, and no proxy in front of it that drops headers: "
+        "docs/cluster.md lists the stores that were tested; `slipway store-check --bucket {store.bucket}` repeats "
+        "the test",
     )
 
 
@@ -115,7 +116,9 @@ class _Asking:
         key, asked = self._key, []
         absent = f"{key}0"
         answer = self._put(key, _FIRST, IfNoneMatch="*")
-        asked.append(self._done("PutObject with If-None-Match: * where nothing is", answer, key, _FIRST))
+        asked.append(
+            self._done("PutObject with If-None-Match: * when there is no object", answer, key, _FIRST)
+        )
         answer = self._put(key, _SECOND, IfNoneMatch="*")
         asked.append(self._refused("PutObject with If-None-Match: * over an object", answer, key, _FIRST))
         first = self._etag(key)
@@ -124,7 +127,7 @@ class _Asking:
         answer = self._put(key, _THIRD, IfMatch=first)
         asked.append(self._refused("PutObject with the If-Match of a former object", answer, key, _SECOND))
         answer = self._put(absent, _THIRD, IfMatch=first)
-        asked.append(self._refused("PutObject with If-Match where nothing is", answer, absent, None))
+        asked.append(self._refused("PutObject with If-Match when there is no object", answer, absent, None))
         answer = self._delete(key, IfMatch=first)
         asked.append(self._refused("DeleteObject with the If-Match of a former object", answer, key, _SECOND))
         answer = self._delete(key, IfMatch=self._etag(key))
@@ -139,8 +142,8 @@ class _Asking:
         listed = [entry.key for entry in self._store.entries(f"{self._key}-", after=keys[0])]
         return Guarantee(
             "a listing with StartAfter right after objects were written",
-            "the objects after that key, in the order of keys",
-            "these" if listed == keys[1:] else f"{len(listed)} objects, others or in another order",
+            "the objects after that key, in key order",
+            "these" if listed == keys[1:] else f"{len(listed)} objects, different ones or in another order",
             listed == keys[1:],
         )
 
@@ -151,13 +154,13 @@ class _Asking:
         if answer is not None:
             return [Guarantee("PutObject with the SHA-256 of its body", "stored", answer, is_kept=False)]
         known = self._digest(f"{key}r")
-        told = Guarantee(
+        reported = Guarantee(
             "HeadObject of an object that was written with its SHA-256",
             "that digest",
             "that digest" if known == right.hexdigest() else "none" if known is None else "another one",
             known == right.hexdigest(),
             is_needed=known not in (None, right.hexdigest()),
-            otherwise="files are read to be held against their manifest",
+            otherwise="files are read to be compared with their manifest",
         )
         answer = self._put(key, _FIRST, ChecksumSHA256=base64.b64encode(wrong.digest()).decode())
         claimed = self._digest(key) if answer is None else None
@@ -165,13 +168,17 @@ class _Asking:
             "PutObject with a SHA-256 that is not the body's",
             "refused (HTTP 400)",
             answer
-            or ("stored, and the wrong digest is told as its own" if claimed else "stored, without a digest"),
+            or (
+                "stored, and the wrong digest is reported as its own"
+                if claimed
+                else "stored, without a digest"
+            ),
             answer is not None,
             # A digest that nobody has computed would be taken for what a file holds.
             is_needed=claimed == wrong.hexdigest(),
-            otherwise="what the network damages is found when the object is read",
+            otherwise="damage by the network is found when the object is read",
         )
-        return [told, checked, *self._encryption(f"{key}r")]
+        return [reported, checked, *self._encryption(f"{key}r")]
 
     def _encryption(self, key: str) -> list[Guarantee]:
         """Whether what was written is encrypted as it was asked for; nothing where nothing is asked for."""
@@ -180,10 +187,12 @@ class _Asking:
             return []
         found = self._head(key).get("ServerSideEncryption")
         what = f"PutObject with server-side encryption by {asked}"
-        return [Guarantee(what, f"HeadObject tells {asked}", f"it tells {found or 'none'}", found == asked)]
+        return [
+            Guarantee(what, f"HeadObject reports {asked}", f"it reports {found or 'none'}", found == asked)
+        ]
 
     def creators(self) -> Guarantee:
-        """Whether of many who create an object at once one is told that it is his."""
+        """Whether exactly one of many that create an object at once succeeds."""
         keys = [f"{self._key}-race-{number}" for number in range(4)]
         with ThreadPoolExecutor(CREATORS) as pool:
             winners = []
@@ -194,8 +203,8 @@ class _Asking:
                 winners.append(sum(answer is None for answer in answers))
         return Guarantee(
             f"{CREATORS} PutObject at once with If-None-Match: * for one key, {len(keys)} times",
-            "one of them each time",
-            f"{', '.join(map(str, winners))} were told that they had created it",
+            "exactly one each time",
+            f"{', '.join(map(str, winners))} were reported as created",
             # One whose answer was lost asks again, and is refused by what he has written himself.
             max(winners) == 1,
         )
@@ -211,7 +220,7 @@ class _Asking:
     def _done(self, what: str, answer: str | None, key: str, content: bytes | None) -> Guarantee:
         """Carried out. A request whose answer was lost is sent again, and then refused by what it has done itself."""
         there = self._store.read(key)
-        return Guarantee(what, "done", answer or _told(there, content), there == content)
+        return Guarantee(what, "done", answer or _what_is_there(there, content), there == content)
 
     def _refused(self, what: str, answer: str | None, key: str, content: bytes | None) -> Guarantee:
         """Refused in the words that Slipway knows, and nothing has changed."""
@@ -220,7 +229,7 @@ class _Asking:
         words = answer is not None and (
             answer.startswith("412") or (answer[:3] == "404" and "If-Match" in what)
         )
-        found = f"{answer or 'HTTP 200'}, and {_told(there, content)}"
+        found = f"{answer or 'HTTP 200'}, and {_what_is_there(there, content)}"
         return Guarantee(what, f"{expected}, and the object is as it was", found, words and there == content)
 
     def _put(self, key: str, body: bytes, **more: str) -> str | None:
@@ -265,7 +274,7 @@ class _Asking:
             return answer
 
 
-def _told(there: bytes | None, wanted: bytes | None) -> str:
+def _what_is_there(there: bytes | None, wanted: bytes | None) -> str:
     if there == wanted:
         return "the object is as it was" if there is not None else "nothing is there"
     return (

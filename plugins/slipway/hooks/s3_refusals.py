@@ -10,12 +10,12 @@ _SAID_LIMIT = 500
 # A signed address carries its signature in the query.
 _QUERY = re.compile(r"(https?://[^\s?\"'<>]+)\?[^\s\"'<>]+", re.IGNORECASE)
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}\b")
-_KMS = "give the role `kms:Decrypt` and `kms:GenerateDataKey` on the bucket's key, and see that the key is enabled"
-_CREDENTIALS = "renew the credentials: they are of no account, are signed wrongly, or have expired"
-_REGION = "correct the region or the endpoint: the bucket lies elsewhere"
+_KMS = "give the role `kms:Decrypt` and `kms:GenerateDataKey` on the bucket's key, and check that the key is enabled"
+_CREDENTIALS = "renew the credentials: they are unknown, wrongly signed, or expired"
+_REGION = "correct the region or the endpoint: the bucket is in another region or store"
 _REMEDIES = {
-    "RequestTimeTooSkewed": "set the machine's clock (NTP): S3 takes requests of the last 15 minutes alone",
-    "RequestExpired": "set the machine's clock (NTP): S3 takes requests of the last 15 minutes alone",
+    "RequestTimeTooSkewed": "set the machine's clock (NTP): S3 accepts requests from the last 15 minutes only",
+    "RequestExpired": "set the machine's clock (NTP): S3 accepts requests from the last 15 minutes only",
     "InvalidObjectState": "the object is archived (Glacier): restore it, or copy it to STANDARD, "
     "and keep the lifecycle rule off this prefix",
     "InvalidStorageClass": "correct the storage class: this store does not have it",
@@ -27,9 +27,9 @@ _REMEDIES = {
     "PermanentRedirect": _REGION,
     "AuthorizationHeaderMalformed": _REGION,
     "IllegalLocationConstraintException": _REGION,
-    "SlowDown": "it is tried again; spread what asks the same prefix",
-    "QuotaExceeded": "make room in the store, or raise its quota",
-    "EntityTooLarge": "the object is larger than the store takes",
+    "SlowDown": "it is tried again; spread the requests over more prefixes",
+    "QuotaExceeded": "free up space in the store, or raise its quota",
+    "EntityTooLarge": "the object is larger than the store accepts",
 }  # fmt: skip
 
 
@@ -52,12 +52,12 @@ def unsigned(message: str) -> str:
 
 
 def remedy(answer: Mapping[str, Any], otherwise: str) -> str:
-    """Return what to do; `otherwise` where S3's answer tells nothing in particular."""
+    """Return what to do; `otherwise` where S3's answer says nothing in particular."""
     code, message = _words(answer)
     if code.startswith("KMS.") or "kms:" in message.lower() or "kms key" in message.lower():
         return _KMS
     if code == "AccessDenied" and "explicit deny" in message:
-        return "find the policy that denies it: the bucket's, the role's boundary, the VPC endpoint's, or the account's"
+        return "find the policy that denies it: of the bucket, the role's boundary, the VPC endpoint or the account"
     return _REMEDIES.get(code, otherwise)
 
 

@@ -223,7 +223,7 @@ class ModelStoreHook(BaseHook):
                 raise
             except OversizedError as error:
                 raise UserError(
-                    f"{self.uri(key)} is larger than it may be",
+                    f"{self.uri(key)} is too large",
                     expected=f"at most {most_bytes} bytes",
                     found=str(error),
                     remedy="find out who wrote it",

@@ -126,14 +126,14 @@ def distrust_short_answers(response_dict: dict[str, Any], operation_model: Any, 
     botocore does not compare, and takes a body that broke off before its first byte for an answer without content:
     a listing in which nothing lies.
     """
-    body, told = response_dict["body"], response_dict["headers"].get("Content-Length")
+    body, declared = response_dict["body"], response_dict["headers"].get("Content-Length")
     is_read = isinstance(body, bytes) and operation_model.http["method"] != "HEAD"
-    if is_read and told is not None and len(body) < int(told) and response_dict["status_code"] < 300:
+    if is_read and declared is not None and len(body) < int(declared) and response_dict["status_code"] < 300:
         response_dict["status_code"] = 500
 
 
 class OversizedError(Exception):
-    """An object is larger than it may be; nothing of it was read."""
+    """An object is too large; nothing of it was read."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,12 @@ def stream_sha256(client: Any, request: Mapping[str, Any]) -> tuple[str, int]:
     """
     reading = _Reading(client, request)
     while not reading.is_over:
-        _patiently(reading.go_on)
+        _patiently(reading.resume)
     return reading.digest.hexdigest(), reading.size_bytes
 
 
 class _Reading:
-    """How far an object was read; `go_on` can be called again when it has raised."""
+    """How far an object was read; `resume` can be called again when it has raised."""
 
     def __init__(self, client: Any, request: Mapping[str, Any]) -> None:
         self._client = client
@@ -202,7 +202,7 @@ class _Reading:
         self.digest, self.size_bytes, self.is_over = hashlib.sha256(), 0, False
         self._condition: dict[str, str] = {}
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Read from where the last attempt ended, of the same object, to the end."""
         try:
             for chunk in self._chunks():

@@ -1,6 +1,6 @@
-"""Requests that are open at the router, beside those that have begun: what tells whether anybody is on a revision.
+"""Requests that are open at the router, beside those that have begun: they show whether anybody is on a revision.
 
-Envoy alone tells it of the sources that there are: its gauge `upstream_rq_active`, with `upstream_rq_total`, which it
+Of the sources, only Envoy reports it: its gauge `upstream_rq_active`, with `upstream_rq_total`, which it
 counts when a request begins. What Prometheus holds of other routers counts answers, so that an open stream is in none
 of it; there nobody can say that nothing is open.
 """
@@ -46,7 +46,7 @@ def open_requests_of(revision: str, pages: Mapping[str, tuple[float, str]]) -> O
             raise _unusable(endpoint, str(error)[:300]) from None
         for protocol in PROTOCOLS:
             if (f"{revision}|{protocol}", _BEGUN) not in found:
-                raise _unusable(endpoint, f"nothing of the cluster {revision}|{protocol}")
+                raise _unusable(endpoint, f"nothing about the cluster {revision}|{protocol}")
         active += sum(number for (_, name), number in found.items() if name in _ACTIVE)
         begun += sum(number for (_, name), number in found.items() if name == _BEGUN)
     return OpenRequests(min(at for at, _ in pages.values()), active, begun)
@@ -69,7 +69,7 @@ def _counts(page: str, clusters: Iterable[str]) -> Counter[tuple[str, str]]:
 
 def _unusable(endpoint: str, found: str) -> MetricsUnavailableError:
     return MetricsUnavailableError(
-        f"the metrics endpoint {endpoint} does not tell how many requests are open",
+        f"the metrics endpoint {endpoint} does not report how many requests are open",
         expected="upstream_rq_active and upstream_rq_total of the revision's two clusters",
         found=found,
         remedy="check that the connection leads to Envoy's admin endpoint, and that it routes the revision",

@@ -43,13 +43,13 @@ def parse_answer(body: bytes, source: str) -> Any:
         answer = json.loads(body)
         status = answer["status"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise unusable_answer(source, "text that is no answer of Prometheus's HTTP API") from None
+        raise unusable_answer(source, "text that is not an answer of Prometheus's HTTP API") from None
     if status != "success":
         raise MetricsUnavailableError(
             f"{source} refused a query",
-            expected="the samples that were asked for",
+            expected="the requested samples",
             found=shortened(f"{answer.get('errorType')}: {answer.get('error')}"),
-            remedy="print the queries (python -m slipway_core.metrics) and try them there",
+            remedy="print the queries (python -m slipway_core.metrics) and run them there",
         )
     if answer.get("warnings"):
         # So Thanos and Mimir say that a part of their stores did not answer.
@@ -57,7 +57,7 @@ def parse_answer(body: bytes, source: str) -> Any:
             f"{source} gave a partial answer",
             expected="an answer without warnings",
             found=shortened(str(answer["warnings"])),
-            remedy="a part of the counts is not the count: see to what it warns of",
+            remedy="part of the counts is not the count: fix what it warns about",
         )
     return answer.get("data")
 
@@ -74,20 +74,20 @@ def parse_series(data: Any, source: str) -> list[RawSeries]:
         for one in data["result"]:
             if one.get("histograms"):
                 raise unusable_answer(
-                    source, "a native histogram; ask for the buckets of a classic one (…_bucket)"
+                    source, "a native histogram; query the buckets of a classic one (…_bucket)"
                 )
             samples = {float(at): float(value) for at, value in one["values"]}
             if samples:
                 found.append(RawSeries({str(k): str(v) for k, v in one["metric"].items()}, samples))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise unusable_answer(source, "data that are not as the API describes them") from None
+        raise unusable_answer(source, "data that do not have the API's form") from None
     return found
 
 
 def whole_count(value: float, key: str, source: str) -> int:
     """Return a sample as a count; raise `MetricsUnavailableError` where it is none."""
     if not math.isfinite(value) or value < 0 or value != int(value):
-        raise unusable_answer(source, f"{value} for {shortened(key)}", "a count, whole and not negative")
+        raise unusable_answer(source, f"{value} for {shortened(key)}", "a whole, non-negative count")
     return int(value)
 
 
@@ -96,10 +96,10 @@ def unusable_answer(
 ) -> MetricsUnavailableError:
     """Return the error that says what of an answer cannot be used."""
     return MetricsUnavailableError(
-        f"{source} gave an answer that cannot be used",
+        f"{source} gave an unusable answer",
         expected=expected,
         found=found,
-        remedy="print the queries (python -m slipway_core.metrics) and look at their answers",
+        remedy="print the queries (python -m slipway_core.metrics) and check their answers",
     )
 
 

@@ -52,10 +52,10 @@ class FlowData:
         if hidden:
             raise MetricsUnavailableError(
                 f"{self.source} does not show which requests began",
-                expected="counters of what began and the gauge of what is active, for each process that answered",
+                expected="counters of begun requests and the gauge of active ones, for each process that answered",
                 found=f"none for {hidden[0][:200]}",
-                remedy="keep these series, or ask for none (`rollout.metrics.overrides: {begun: [], retried: [], "
-                "active: []}`): then requests that are never answered are not seen",
+                remedy="keep these series, or turn them off (`rollout.metrics.overrides: {begun: [], retried: [], "
+                "active: []}`); then requests that are never answered are not seen",
             )
         return laid
 

@@ -24,7 +24,7 @@ from slipway_core.metrics.samples import Counters, Reading, SeriesReading
 
 __all__ = ["RawSeries", "RevisionData", "parse_answer", "parse_series", "shared_series"]
 
-# Envoy shows its histograms later than its counters: by its flush, of 5 s unless told otherwise, and a scrape.
+# Envoy shows its histograms later than its counters: by its flush, of 5 s by default, and a scrape.
 LATENCY_GRACE_S = 15.0
 _IN_MS: Mapping[LatencyUnit, float] = {"ms": 1.0, "s": 1000.0}
 # By these the copies of one series differ where several equal servers scrape one process.
@@ -98,7 +98,7 @@ class RevisionData:
             raise self._lacking("latency", self.latency)
 
     def _require_visible_errors(self) -> None:
-        """Errors must be told from requests by something that the series carry."""
+        """Something in the series must distinguish errors from requests."""
         if self.queries is None:
             return
         counted = [(one.labels, any(value > 0 for value in one.samples.values())) for one in self.requests]
@@ -108,10 +108,10 @@ class RevisionData:
         if hidden is not None:
             raise MetricsUnavailableError(
                 f"{self.source} cannot show errors of the revision {self.revision!r}",
-                expected="series by which errors are told from other requests",
+                expected="series that distinguish errors from other requests",
                 found=shortened(hidden),
-                remedy="keep the label when it is relabelled or aggregated, or ask for other series "
-                "(`rollout.metrics.overrides`); a counter of errors must be there from the start, with 0",
+                remedy="keep the label when you relabel or aggregate, or use other series "
+                "(`rollout.metrics.overrides`); a counter of errors must exist from the start, with 0",
             )
 
     def _is_fresh(self, series: RawSeries) -> bool:
@@ -174,7 +174,7 @@ class _Counting:
                 raise unusable_answer(
                     self._source,
                     f"two copies of one series: {shortened(seen[bare])} and {shortened(key)}",
-                    "the samples of one Prometheus of several equal ones (deduplication switched on)",
+                    "the samples of only one of several replicas (turn deduplication on)",
                 )
 
     def _process(self, labels: Mapping[str, str]) -> str:
@@ -190,7 +190,7 @@ class _Counting:
         shared = set[float].intersection(*(set(samples) for samples in parts.values()))
         if not shared:
             raise unusable_answer(
-                self._source, f"parts of one series without a common moment: {shortened(key)}"
+                self._source, f"parts of one series without a common time: {shortened(key)}"
             )
         moments = [(at, self._counters(key, parts, at)) for at in sorted(shared)]
         return SeriesReading(*moments[-1], self._process(self._labels[key]), tuple(moments[:-1]))

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--textfile", type=Path, help="where to write them; default: they are printed")
+    parser.add_argument("--textfile", type=Path, help="file to write them to (default: standard output)")
     parser.add_argument("--bucket", help=f"default: the Airflow variable {BUCKET_VARIABLE}")
     parser.add_argument("--aws-conn-id", default="aws_default", help="default: %(default)s")
     options = parser.parse_args(argv)
@@ -62,7 +62,7 @@ def _require_prom(path: Path | None) -> None:
             f"{path} would not be read",
             expected="a file whose name ends with .prom",
             found=path.name,
-            remedy="name it so, in the folder that node_exporter's --collector.textfile.directory names",
+            remedy="rename it, in the folder of node_exporter's --collector.textfile.directory",
         )
 
 

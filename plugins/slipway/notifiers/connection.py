@@ -31,10 +31,10 @@ def channel_of(conn_id: str) -> Channel:
         connection = BaseHook.get_connection(conn_id)
     except (AirflowNotFoundException, AirflowRuntimeError) as error:
         raise InputMissingError(
-            f"there is no connection {conn_id!r} to tell people by",
+            f"there is no connection {conn_id!r} for notifications",
             expected="an Airflow connection, as docs/notifications.md describes it",
             found=type(error).__name__,
-            remedy="make it, or correct `to` in the release file's `notify`",
+            remedy="create it, or correct `to` in the release file's `notify`",
         ) from None
     named = extra_of(connection).get("channel")
     name = _by_password(conn_id, connection) if named is None else str(named)
@@ -52,9 +52,9 @@ def _by_password(conn_id: str, connection: Connection) -> str:
     if len(fitting) == 1:
         return fitting[0]
     raise NeverDeliveredError(
-        f"the connection {conn_id!r} leads to nobody",
+        f"the connection {conn_id!r} has no receiver",
         expected="in its password an address such as slack://…, or whsec_… and a URL as its host; "
         'or in its extra the name of its channel, as {"channel": "…"}',
-        found="a password of another form" if password else "no password",
+        found="a password in another form" if password else "no password",
         remedy="see docs/notifications.md",
     )

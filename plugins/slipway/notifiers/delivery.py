@@ -18,12 +18,12 @@ from slipway_core.operations.notices.retry import Failure
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 40.0
-"""After so long no further message is begun; what is left is sent by the next run."""
-PUT_OFF = "its turn did not come: the receiver took too long"
+"""After this time no further message is started; the next run sends the rest."""
+PUT_OFF = "not sent this time: the receiver took too long"
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Delivery:
     """A message for one receiver. `name` is who sends it knows it by."""
 
     name: str
@@ -31,15 +31,15 @@ class Parcel:
     message: Message
 
 
-def deliver(parcels: Iterable[Parcel]) -> dict[tuple[str, str], Failure]:
+def deliver(deliveries: Iterable[Delivery]) -> dict[tuple[str, str], Failure]:
     """Send all, and return why some were not taken, by name and receiver.
 
     Each receiver has a thread of its own and gets its messages one after another, in their order. One that hangs is not
     given another message now.
     """
-    queues: defaultdict[str, list[Parcel]] = defaultdict(list)
-    for parcel in parcels:
-        queues[parcel.to].append(parcel)
+    queues: defaultdict[str, list[Delivery]] = defaultdict(list)
+    for delivery in deliveries:
+        queues[delivery.to].append(delivery)
     failed: dict[tuple[str, str], Failure] = {}
     until = time.monotonic() + DEADLINE_S
     threads = [
@@ -54,15 +54,15 @@ def deliver(parcels: Iterable[Parcel]) -> dict[tuple[str, str], Failure]:
     return failed
 
 
-def _work(queue: list[Parcel], failed: dict[tuple[str, str], Failure], until: float) -> None:
+def _work(queue: list[Delivery], failed: dict[tuple[str, str], Failure], until: float) -> None:
     hangs = False
-    for parcel in queue:
-        place = parcel.name, parcel.to
+    for delivery in queue:
+        place = delivery.name, delivery.to
         if hangs or time.monotonic() > until:
             failed[place] = Failure(PUT_OFF)
             continue
         try:
-            SlipwayNotifier(to=parcel.to, message=parcel.message).notify({})
+            SlipwayNotifier(to=delivery.to, message=delivery.message).notify({})
         except SlipwayError as error:
             failed[place] = Failure(
                 error.in_short(),
@@ -70,6 +70,8 @@ def _work(queue: list[Parcel], failed: dict[tuple[str, str], Failure], until: fl
                 retry_after_s=error.retry_after_s if isinstance(error, NotDeliveredError) else 0.0,
             )
             hangs = isinstance(error, ReceiverHangsError)
-            log.warning("%s was not told (%s): %s", parcel.to, parcel.message.title, failed[place].reason)
+            log.warning(
+                "%s was not notified (%s): %s", delivery.to, delivery.message.title, failed[place].reason
+            )
         else:
-            log.info("%s was told: %s", parcel.to, parcel.message.title)
+            log.info("%s was notified: %s", delivery.to, delivery.message.title)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 LIMIT_S = 15.0
-"""How long one message may take in all; a receiver that hangs is left behind then."""
+"""The limit for one message; a receiver that hangs is abandoned then."""
 
 
 class SlipwayNotifier(BaseNotifier):
@@ -99,10 +99,10 @@ def send_within(to: str, message: Message, limit_s: float) -> None:
             f"{to} hangs",
             expected=f"an answer within {limit_s:g} s",
             found="none",
-            remedy="it is tried again; see the receiver",
+            remedy="it is retried; check the receiver",
         )
     if failures and isinstance(failures[0], SlipwayError):
         raise failures[0]
     if failures:
         # Its text may hold what the connection does.
-        raise NotDeliveredError(f"{to} was not told", found=type(failures[0]).__name__) from None
+        raise NotDeliveredError(f"{to} was not notified", found=type(failures[0]).__name__) from None

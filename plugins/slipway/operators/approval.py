@@ -115,7 +115,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             try:
                 answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
-                who = by or "somebody whose name is not known"
+                who = by or "somebody with an unknown name"
                 raise VersionDeclinedError(
                     f"{who} declined version {self.release_run.version} of {self.release_run.model!r} "
                     f"before the {self.before}{f': {comment}' if comment else ', without a comment'}",
@@ -158,11 +158,11 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
 def comment_param() -> Param:
     """What the form asks the person for, beside the answer."""
     return Param(
-        "", type="string", maxLength=500, title="Comment", description="Why; it goes into the record."
+        "", type="string", maxLength=500, title="Comment", description="The reason; it goes into the record."
     )
 
 
 def person_of(event: dict[str, Any]) -> tuple[str, str]:
-    """Name and comment of who answered; "" where they are not told."""
+    """Name and comment of who answered; "" where they are unknown."""
     user = event.get("responded_by_user") or {}
     return str(user.get("name") or ""), str((event.get("params_input") or {}).get(COMMENT) or "")

@@ -1,4 +1,4 @@
-"""What the steps of a release share: their parts, their stage in the record, and how failures are told."""
+"""What the steps of a release share: their parts, their stage in the record, and how failures are reported."""
 
 from __future__ import annotations
 

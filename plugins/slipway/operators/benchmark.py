@@ -36,7 +36,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
     """Runs perf_analyzer, or genai-perf for a model that generates text, and holds the result to the limits.
 
     Where the rounds do not decide, another pod measures as many again, up to ``benchmark.max_rounds``. Where it cannot
-    be told then, or since the stable version misses the limits as well, it is measured anew after a pause in the
+    be decided then, or since the stable version misses the limits as well, it is measured anew after a pause in the
     triggerer, as often as ``benchmark.attempts`` says. Then the stage is ``inconclusive``.
 
     :param staging: the `Staging` as JSON (templated).
@@ -122,10 +122,10 @@ class BenchmarkModelOperator(ReleasePodOperator):
             self.log.info("%s", comparison.sentence)
         reasons = "; ".join(verdict.reasons)
         if verdict.more_rounds:
-            self.log.warning("%s more rounds are measured: %s", verdict.more_rounds, reasons)
+            self.log.warning("measuring %s more rounds: %s", verdict.more_rounds, reasons)
             self._measure_again(self._attempt + 1, _PART_PAUSE_S)
         if verdict.status == "inconclusive" and part.attempt < benchmark.attempts:
-            self.log.warning("measured again in %s s: %s", benchmark.attempt_pause_s, reasons)
+            self.log.warning("measuring again in %s s: %s", benchmark.attempt_pause_s, reasons)
             self._measure_again(part.attempt * len(benchmark.looks) + 1, benchmark.attempt_pause_s)
         for warning in verdict.warnings:
             self.log.warning("%s", warning)

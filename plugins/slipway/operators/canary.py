@@ -77,7 +77,7 @@ class ShiftTrafficOperator(ReleaseOperator):
             elif event["decision"] == "held":
                 self._begin(context, self._back_at(judge, step - 1), step)
             elif event["decision"] != "advance":
-                self._watch.go_on(self, context, judge, step, event["elapsed_s"])
+                self._watch.defer_step(self, context, judge, step, event["elapsed_s"])
             elif step + 1 < len(self.release_run.spec.rollout.steps):
                 self._begin(context, judge, step + 1)
             self.log.info("every step has passed")
@@ -122,7 +122,9 @@ class ShiftTrafficOperator(ReleaseOperator):
             if step == 0:
                 self._wait(held)
             self.log.info("the canary stays at its weight: %s", held)
-            self._watch.go_on(self, context, judge, step - 1, elapsed_s, hold=True, method_name="resume_held")
+            self._watch.defer_step(
+                self, context, judge, step - 1, elapsed_s, hold=True, method_name="resume_held"
+            )
         where = f"{planned.weight} %, step {step + 1} of {len(release_run.spec.rollout.steps)}"
         self._tell(context, f"paused by a person at {where}" if is_paused else f"canary at {where}")
         judge.begin_step(planned.weight, planned.bake_s)
@@ -133,7 +135,7 @@ class ShiftTrafficOperator(ReleaseOperator):
                 stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
             )
         )
-        self._watch.go_on(self, context, judge, step, 0.0)
+        self._watch.defer_step(self, context, judge, step, 0.0)
 
     def _back_at(self, judge: CanaryJudge, step: int) -> CanaryJudge:
         """Return the judge as it watches the step before one that could not begin; before the first one, as it is."""
@@ -219,14 +221,14 @@ class HoldCanaryOperator(ReleaseOperator):
         with recorded_stage(self.record, "hold"):
             RaisePermit(self.store, release_run, self.parts.outbox).require(rollout.steps[-1].weight)
             judge = CanaryJudge.from_json(self.judge)
-            self._watch.go_on(self, context, judge, len(rollout.steps) - 1, 0.0, hold=True)
+            self._watch.defer_step(self, context, judge, len(rollout.steps) - 1, 0.0, hold=True)
 
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Watch on, unless the person has answered."""
         with airflow_failures(self.page), recorded_stage(self.record, "hold", resumed=True):
             judge = self._watch.record_watched(event, step, watched_s)
             if not self._is_answered(context):
-                self._watch.go_on(self, context, judge, step, event["elapsed_s"], hold=True)
+                self._watch.defer_step(self, context, judge, step, event["elapsed_s"], hold=True)
             self._watch.hand_over(context)
 
     @cached_property

@@ -57,7 +57,7 @@ class CanaryWatch:
         self._generation = int(generation) if generation.isdecimal() else None
         self._windows: list[str] = []
 
-    def go_on(
+    def defer_step(
         self,
         operator: BaseOperator,
         context: Context,
@@ -155,8 +155,8 @@ class CanaryWatch:
 
 
 _UNHELD = (
-    "its release did not continue while its lease ran out: check whether the DAG was paused in Airflow, or its "
-    "scheduler or triggerer was away; "
+    "its release stopped renewing the lease: check whether the DAG was paused in Airflow, or its scheduler or "
+    "triggerer was down; "
 )
 
 
@@ -185,14 +185,14 @@ def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError
     if by == "judge":
         return CanaryRefusedError(
             f"{canary} was ended by the judge",
-            expected="no evidence that it does worse than the stable version",
+            expected="no evidence that it is worse than the stable version",
             found=reason,
             remedy="every window and verdict is in the record; fix the model and release a new version",
         )
     return CanaryEndedError(
         f"{canary} was ended by {by}",
-        expected="a canary that its release holds until its decision",
+        expected="a canary that its release holds until the decision",
         found=reason,
-        remedy=f"{_UNHELD if by == GUARD else ''}see why; where it says nothing against the version, release it "
-        "again with `force` (a person's word rejects it: lift that first)",
+        remedy=f"{_UNHELD if by == GUARD else ''}find out why; if the reason is not the version, release it again "
+        "with `force` (if a person rejected it, lift the rejection first)",
     )

@@ -122,7 +122,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
             release_run = self.release_run
             files = canary_files(release_run.release_id, release_run.spec.rollout, self.record.events())
         except SlipwayError as error:
-            self.log.warning("the canary's evidence cannot be made of the record: %s", error)
+            self.log.warning("the canary's evidence cannot be made from the record: %s", error)
             return
         for name, (content, content_type) in files.items():
             key = f"{self.release_run.evidence_prefix}{name}"

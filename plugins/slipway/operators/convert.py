@@ -13,7 +13,7 @@ from slipway.operators.pod import ReleasePodOperator
 from slipway.pods.description import ReleasePod
 from slipway.registry.reuse import already_published
 from slipway.release_run import ReleaseRun
-from slipway.training_configs import config_beside_model
+from slipway.training_configs import config_of_training
 from slipway_core.errors import (
     GateRefusedError,
     InputMissingError,
@@ -81,11 +81,11 @@ class ConvertModelOperator(ReleasePodOperator):
         )
 
     def _batch_tensors(self) -> tuple[str, ...]:
-        """Return what the converter is told of the tensors that Triton makes of a batch, by training's config.pbtxt."""
+        """Return what the converter gets of the tensors that Triton makes of a batch, by training's config.pbtxt."""
         release_run = self.release_run
         if release_run.spec.source.format != "onnx":
             return ()
-        config = config_beside_model(self.store, release_run.incoming_prefix)
+        config = config_of_training(self.store, release_run.incoming_prefix)
         if config is None:
             return ()
         return batch_tensors_arguments(config, max_batch_size_of(release_run.spec.serving, config))
@@ -106,14 +106,14 @@ class ConvertModelOperator(ReleasePodOperator):
         """Requires that every output was compared and passes; the converter's own word is not enough.
 
         :raises ParityRefusedError: one does not, or none was compared.
-        :raises ModelInvalidError: the converter tells the outputs or the comparison in another form than it should.
+        :raises ModelInvalidError: the converter reports the outputs or the comparison in an unexpected form.
         """
         conversion = release_run.spec.conversion
         if not conversion.compares:
             return
-        told = optimisation_in_words(result.get("optimisation"))
-        if told:
-            self.log.info("%s; that is not part of the conversion's parity.", told)
+        summary = optimisation_in_words(result.get("optimisation"))
+        if summary:
+            self.log.info("%s; that is not part of the conversion's parity.", summary)
         try:
             answered = [tensor.name for tensor in converted_signature(result).outputs]
             require_parity(
@@ -191,7 +191,7 @@ class ChooseVariantOperator(ReleaseOperator):
         found: dict[str, Any] | None = self.store.read_json(key)
         if found is None:
             raise InputMissingError(
-                f"the variant {name!r} has left no result" if name else "the conversion has left no result",
+                f"the variant {name!r} has no result" if name else "the conversion has no result",
                 expected=self.store.uri(key),
                 found="none",
                 remedy="clear its task in `prepare.convert` and run it again",

@@ -44,10 +44,10 @@ def release_of_run(context: Context) -> str:
         bucket = str(Variable.get(BUCKET_VARIABLE))
     except Exception as error:  # Airflow's own among them
         raise InputMissingError(
-            "the result of this run's first task is gone, and the run does not hold enough to continue",
+            "the result of this run's first task is gone, and the run does not have enough information to continue",
             expected=f"the parameters model and version, and the variable {BUCKET_VARIABLE}",
             found=f"{type(error).__name__}: {error}",
-            remedy="take the canary back by the DAG model_rollback, which needs the model's name only",
+            remedy="roll the canary back with the DAG model_rollback, which needs only the model's name",
         ) from error
     log.warning("the result of this run's first task is gone; continuing with the run's own parameters")
     spec = NamedService.find(releases_dir(), model).stand_in_spec()

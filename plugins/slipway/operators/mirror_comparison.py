@@ -94,7 +94,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             self.log.info("no candidate is running next to a stable version: nothing to compare")
             return
         if not (shown.candidate_url and shown.stable_url):
-            why = "the routes give the revisions no addresses of their own"
+            why = "the routes give the revisions no separate addresses"
             stage = recorded_stage(
                 self.record, "mirror", leaves_out=_LEAVES_OUT, manifest_sha256=self.manifest_sha256
             )

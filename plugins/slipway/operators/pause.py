@@ -52,7 +52,7 @@ class PauseCanaryOperator(BaseOperator):
     renewal of its lease; where the canary is over by then, it fails and says how.
 
     A pause needs the cluster alone. A resume raises nothing by itself: the release asks for each raise as ever. It
-    tells what will hold that, a freeze, a closed window or a rejection, where the bucket can be read.
+    says what will hold that, a freeze, a closed window or a rejection, where the bucket can be read.
 
     Who did it is kept for the audit afterwards, where the bucket can be written.
 
@@ -123,7 +123,7 @@ class PauseCanaryOperator(BaseOperator):
             )
             store.write_once(audit_key(spec.model, version, run, act), entry.to_bytes())
         except (SlipwayError, ValueError) as error:  # ValueError: an entry's limits
-            self.log.warning("who did this could not be kept for the audit: %s", error)
+            self.log.warning("the person who did this could not be saved for the audit: %s", error)
 
     def _store(self, spec: ReleaseSpec) -> ModelStoreHook:
         return make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
@@ -131,7 +131,7 @@ class PauseCanaryOperator(BaseOperator):
     def _version(self, spec: ReleaseSpec) -> int:
         """Return the version that is tried, by what the cluster serves.
 
-        :raises SlipwayError: that cannot be told.
+        :raises SlipwayError: that is unknown.
         """
         observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
         if observed is None:
@@ -159,9 +159,9 @@ class PauseCanaryOperator(BaseOperator):
 
 
 def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutcome:
-    """Wait until the holder of the lease has told that it knows of the pause, or the canary is over."""
+    """Wait until the holder of the lease has confirmed the pause, or the canary is over."""
     limit_s = min(noted.lease_s, LONGEST_WAIT_S) + _SPARE_S
-    deadline, found = time.monotonic() + limit_s, "the lease was not renewed since"
+    deadline, found = time.monotonic() + limit_s, "the lease has not been renewed since"
     while time.monotonic() < deadline:
         try:
             now = lease.get()
@@ -177,11 +177,11 @@ def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutc
                 f"the canary of {noted.release_id} is not paused",
                 expected="a canary that stays at its weight",
                 found=outcome.summary,
-                remedy="look at the release's record; `model_rollback` brings users back from a promoted version",
+                remedy="see the release's record; `model_rollback` brings users back from a promoted version",
             )
     raise TimedOutError(
-        f"the pause of the canary of {noted.release_id} is noted and not confirmed",
+        f"the pause of the canary of {noted.release_id} is noted but not confirmed",
         expected=f"a renewal of the canary's lease within {limit_s:.0f} s",
         found=found,
-        remedy="see whether the triggerer lives and sees the metrics; a lease that is not renewed ends the canary",
+        remedy="check that the triggerer runs and can read the metrics; a lease that is not renewed ends the canary",
     )

@@ -48,9 +48,9 @@ class ShowCandidateOperator(ReleaseOperator):
         armed_at = int(self.generation) if self.generation.isdecimal() else None
         if release_run.spec.rollout.preview is None or release_run.stable is None:
             why = (
-                "the release asks for none"
+                "the release file asks for none"
                 if release_run.stable
-                else "there is no version that could serve meanwhile"
+                else "no version could serve in the meantime"
             )
             self.log.info("no preview: %s", why)
             return {"candidate_url": "", "stable_url": "", "generation": armed_at}
@@ -87,7 +87,7 @@ class ShowCandidateOperator(ReleaseOperator):
     def _tell_testers(self, observed: Observed) -> None:
         """Log how the candidate is asked, from where this task asks."""
         url = observed.candidate_url
-        self.log.info("the candidate can be tried at %s; users are not sent there", url)
+        self.log.info("the candidate can be tested at %s; no users are sent there", url)
         endpoint, model = IngressHook(self.ingress_conn_id).endpoint(url), self.release_run.model
         is_grpc = self.release_run.spec.rollout.protocol == "grpc"
         self.log.info(grpcurl_line(endpoint, model) if is_grpc else curl_line(endpoint, model))

@@ -88,13 +88,13 @@ class PromoteOperator(ReleaseOperator):
             self.log.info("the promotion waits: %s", held)
             note = f"waits before the promotion. {held.found or held.what}"
             tell_release(context, release_run.model, release_run.version, note)
-            self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)
+            self._watch.defer_step(self, context, judge, last, elapsed_s, hold=True)
             return
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
             note = "the promotion waits: a person has paused the canary"
             tell_release(context, release_run.model, release_run.version, note)
-            self._watch.go_on(self, context, judge, last, 0.0, hold=True, until_resumed=True)
+            self._watch.defer_step(self, context, judge, last, 0.0, hold=True, until_resumed=True)
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}
         self.record.append(WeightObserved(weight=100, traffic=traffic))

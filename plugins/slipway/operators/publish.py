@@ -15,7 +15,7 @@ from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.registry.reuse import recipe_for, require_published
 from slipway.registry.signing import sign
 from slipway.release_run import ReleaseRun
-from slipway.training_configs import config_beside_model
+from slipway.training_configs import config_of_training
 from slipway_core.bucket_layout import is_source_file, repository_paths
 from slipway_core.errors import InputMissingError
 from slipway_core.gates.validation.npz import read_arrays
@@ -204,7 +204,7 @@ class PublishModelOperator(ReleaseOperator):
             release_run.spec,
             converted.signature,
             release_run.version,
-            base=configs.get(model) or config_beside_model(self.store, release_run.incoming_prefix),
+            base=configs.get(model) or config_of_training(self.store, release_run.incoming_prefix),
             profiles=converted.profiles,
             golden=golden,
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
@@ -218,14 +218,14 @@ class PublishModelOperator(ReleaseOperator):
         warmup = (
             make_warmup(serving.warmup, configs[model], golden, release_run.spec.golden.row_axis).files or {}
         )
-        beside: dict[str, bytes | StoredSource] = {
+        attachments: dict[str, bytes | StoredSource] = {
             **self._named_files(release_run, converted, configs, warmup),
             **warmup,
         }
         if not converted.config_texts:
-            return configs, beside
+            return configs, attachments
         load_order(configs)  # nothing is published that calls what is not in it
-        return pin_bundle(configs, release_run.version), beside
+        return pin_bundle(configs, release_run.version), attachments
 
     def _named_files(
         self, release_run: ReleaseRun, converted: Converted, configs: Configs, made: Mapping[str, bytes]
@@ -249,7 +249,7 @@ class PublishModelOperator(ReleaseOperator):
                         f"config.pbtxt of {name}: `{field}` names a file that is not there",
                         expected=self.store.uri(key) if released else f"{name}/{path} in the repository",
                         found="no such file",
-                        remedy="Upload it, as a new version with ready.json last, or take the field out.",
+                        remedy="Upload it as a new version, with ready.json last, or remove the field.",
                     )
                 found[path] = StoredSource(key)
         return found

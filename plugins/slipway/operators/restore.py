@@ -52,10 +52,10 @@ class ArmRollbackOperator(ReleaseOperator):
                 self.log.info("the gateway: %s", note)
         if stable is not None and live != stable.storage_uri:
             raise ForeignChangeError(
-                f"another version of {self.release_run.model!r} is live than when this release began",
+                f"the live version of {self.release_run.model!r} has changed since this release began",
                 expected=stable.storage_uri,
                 found=live or "no InferenceService",
-                remedy="the gates compared with the old one: start the release again",
+                remedy="start the release again: its gates compared with the previous version",
             )
         return None if observed is None else observed.generation
 
@@ -115,7 +115,7 @@ def _is_own(observed: Observed, address: RollbackAddress) -> bool:
 def _why(state: ReleaseState | None) -> tuple[str, str]:
     """Return reason and author of a rollback that the trigger has not begun already; None: no record can be read."""
     if state is None:
-        return "the version was not promoted, and the record cannot be read", "task failure"
+        return "the version was not promoted, and its record cannot be read", "task failure"
     failed = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
     if failed is not None:
         by = "judge" if failed.outcome == "refused" else "task failure"

@@ -124,10 +124,11 @@ class NameRollbackOperator(BaseOperator):
             return release_run.model_dump(mode="json")
 
     def _tell(self, context: Context, release_run: ReleaseRun) -> None:
-        """Tell what is done, in the run's note; the conclusion replaces it."""
+        """Write into the run's note what is done; the conclusion replaces it."""
         to = "" if release_run.stable is None else f" to version {release_run.stable.version}"
-        who = triggered_by(context) or "nobody's word"
-        note = f"rollback{to} started by {who}: {context['params']['reason']}"
+        who = triggered_by(context)
+        started = f"started by {who}" if who else "started automatically"
+        note = f"rollback{to} {started}: {context['params']['reason']}"
         tell_release(context, release_run.model, release_run.version, note)
 
     def _require_quiet(self, context: Context, spec: ReleaseSpec) -> None:
@@ -138,7 +139,7 @@ class NameRollbackOperator(BaseOperator):
         store = make_store(self.bucket, spec, self.aws_conn_id)
         live = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id).live()
         if live.standing == "in_flight":
-            raise AirflowSkipException(f"no person has asked for this rollback, and {live.why}")
+            raise AirflowSkipException(f"no person asked for this rollback, and {live.why}")
 
     def _release_run(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseRun:
         target = self._target(spec, live, context["params"].get("version"))
@@ -159,8 +160,8 @@ class NameRollbackOperator(BaseOperator):
         if before not in ("", live.storage_uri):
             return before
         raise InputMissingError(
-            f"{live.name} does not note which version was live before {live.storage_uri}",
-            expected=f"another version in the annotation {STABLE_URI}",
+            f"{live.name} does not say which version was live before {live.storage_uri}",
+            expected=f"a different version in the annotation {STABLE_URI}",
             found=before or "none",
             remedy="name the version to go back to",
         )
@@ -182,8 +183,8 @@ class NameRollbackOperator(BaseOperator):
                 "it cannot be checked whether users may be sent to that version",
                 expected="its record, its manifest and its files in the object store",
                 found=error.what,
-                remedy="wait for the object store, or go back to the version before with `emergency`, which needs "
-                "only the cluster",
+                remedy="wait for the object store, or roll back to the previous version with `emergency`, which "
+                "needs only the cluster",
             ) from error
 
     def _require_worthy(
@@ -247,7 +248,7 @@ class TryRollbackOperator(BaseOperator):
         """Return the `ReleaseRun` under which staging tries the version."""
         tried = context["ti"].xcom_pull(task_ids=ADMIT_TASK, key=TRIED)
         if tried is None:
-            self.log.warning("an emergency: the version is not tried on staging first")
+            self.log.warning("an emergency: the version is not tested on staging first")
             raise DownstreamTasksSkipped(tasks=[self.first_task_id])
         return dict(tried)
 
@@ -329,7 +330,9 @@ def _require_left(live: Observed, version: int | None) -> None:
         return
     found = parse_storage_uri(live.storage_uri)[1]
     if found != parse_version(version):
-        raise AirflowSkipException(f"version {version} was to be left, and version {found} is live by now")
+        raise AirflowSkipException(
+            f"version {version} was to be rolled back, but version {found} is live now"
+        )
 
 
 def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> bool:

@@ -182,7 +182,9 @@ class PrepareStagingOperator(ReleaseOperator):
         if key is None:
             return
         if role == "stable" and attachment(manifest, SIGNATURE_FILE) is None:
-            self.log.warning("the stable version %s is not signed: older than the key", manifest.version)
+            self.log.warning(
+                "the stable version %s is not signed: it is older than the key", manifest.version
+            )
             return
         registry.require_signed(manifest, key)
 
@@ -230,7 +232,7 @@ def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
     """Say in the log and in the record that the gates have no stable version to compare with; return why."""
     stable = step.release_run.stable
     assert stable is not None  # noqa: S101  there is a baseline to leave out
-    reason = f"version {stable.version}, which is live, cannot be on the staging server: {error}"
+    reason = f"version {stable.version}, which is live, cannot be loaded on the staging server: {error}"
     log.warning("the gates do not compare with the stable version: %s", reason)
     step.record.append(StageFinished(stage="baseline", outcome="left_out", reason=reason))
     return reason

@@ -207,7 +207,7 @@ class ValidateModelOperator(ReleasePodOperator):
         """Keeps what `model_revalidation` holds the live version's answers against, for as long as it is live."""
         content = pack_answers(found.answers, GOLDEN_ROWS_LIMIT, found.whole.others)
         if content is None:
-            self.log.warning("the answers are too large to be kept: there will be no reference for them")
+            self.log.warning("the answers are too large to keep: later checks have no reference for them")
             return
         self.store.write(f"{release_run.evidence_prefix}{ANSWERS_FILE}", content)
 

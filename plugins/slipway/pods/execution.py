@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
-# How many of the cluster's warnings about a pod are told, the last ones.
+# How many of the cluster's warnings about a pod are shown, the last ones.
 _WARNINGS = 2
 
 
@@ -155,7 +155,7 @@ class PodExecution:
 
     @property
     def failure(self) -> AirflowException | None:
-        """Why the pod did not pass, in Airflow's words; None: it did, as far as its exit code tells."""
+        """Why the pod did not pass, in Airflow's words; None: it did, as far as its exit code says."""
         return self._failure
 
     def silent_end(self, wanted: str) -> SlipwayError:
@@ -187,8 +187,8 @@ class PodExecution:
         except Exception as error:  # it only explains; without the right to read them there is less to say
             log.info("the events of the pod were not read: %s", type(error).__name__)
             return []
-        told = [f"{one.reason}: {one.message}" for one in events if one.type == "Warning"]
-        return list(dict.fromkeys(told))[-_WARNINGS:]
+        messages = [f"{one.reason}: {one.message}" for one in events if one.type == "Warning"]
+        return list(dict.fromkeys(messages))[-_WARNINGS:]
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

@@ -48,7 +48,7 @@ class PodLimits:
 
 @dataclass(frozen=True)
 class _Container:
-    """What the cluster says of a container; `kind` is how people are told of it."""
+    """What the cluster says of a container; `kind` is what messages call it."""
 
     kind: str
     name: str
@@ -61,7 +61,7 @@ class _Container:
         return self.kind == "container" and self.name == _BASE
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         return f"the {self.kind} {self.name!r}"
 
     @property
@@ -101,7 +101,7 @@ def silent_end(
 
     :param pod: as either Kubernetes client gives it; None: it is gone.
     :param failure: what was raised of it.
-    :param warnings: returns the messages of the cluster's events about it, oldest first; asked where its status tells
+    :param warnings: returns the messages of the cluster's events about it, oldest first; asked where its status says
         nothing.
     """
     whole_pod = plain(pod)
@@ -135,21 +135,26 @@ def _not_pulled(pod: _SilentPod) -> SlipwayError | None:
             # An older kubelet does not repeat what the registry said; who waited for the pod has heard it.
             found, what = pod.failure, prospect(one.why, pod.failure)
         if what != "never":
-            remedy = "it is tried again; look at the registry and the node's way to it"
+            remedy = "it is tried again; check the registry, and that the node can reach it"
             if what == "not_permitted":
-                remedy = "it is tried again, for a node's login may be renewed; else let the node into the registry"
+                remedy = (
+                    "it is tried again, because a node's login may be renewed; otherwise, let the node pull "
+                    "from the registry"
+                )
             return PodStartError(
                 f"the image {image!r} could not be pulled in time",
-                expected="an image that the node gets",
+                expected="an image that the node can pull",
                 found=found.strip(": \n"),
                 remedy=remedy,
             )
-        remedy = "build and push it, correct `image` in the release file, or let the node into the registry"
+        remedy = (
+            "build and push it, correct `image` in the release file, or let the node pull from the registry"
+        )
         if not one.is_base:
-            remedy = f"{one.told} is added by the cluster: see who does so, and with which image"
+            remedy = f"{one.label} is added by the cluster: find out what adds it, and with which image"
         return UserError(
             f"the image {image!r} cannot be pulled",
-            expected="an image that the node can get",
+            expected="an image that the node can pull",
             found=found.strip(": \n"),
             remedy=remedy,
         )
@@ -165,7 +170,7 @@ def _not_made(pod: _SilentPod) -> SlipwayError | None:
         if one.why != "CreateContainerConfigError":
             remedy = "give it a node that can run this image (driver, GPU, architecture), or correct `image`"
         return UserError(
-            f"the {what} of the pod {pod.name!r} cannot be made",
+            f"the {what} of the pod {pod.name!r} cannot be created",
             expected="every Secret and key that the release file names, and a node that can run its image",
             found=f"{one.why}: {_said(one.waiting)}".strip(": \n"),
             remedy=remedy,
@@ -177,17 +182,17 @@ def _out_of_memory(pod: _SilentPod) -> SlipwayError | None:
     killed = [one for one in pod.containers if text(one.ended.get("reason")) == "OOMKilled"]
     if any(one.is_base for one in killed):
         return UserError(
-            f"the pod {pod.name!r} was killed for its memory",
+            f"the pod {pod.name!r} was killed because it used too much memory",
             expected=f"no more than `resources.memory: {pod.limits.memory}`",
             found="OOMKilled",
             remedy="raise it in the release file",
         )
     for one in killed:
         return UserError(
-            f"{one.told} of the pod {pod.name!r} was killed for its memory",
+            f"{one.label} of the pod {pod.name!r} was killed because it used too much memory",
             expected="no more than its own limit",
             found=f"OOMKilled; {'; '.join(_ends(pod))}",
-            remedy="raise that container's limit where it is configured; `resources.memory` is not its own",
+            remedy="raise that container's limit where it is configured; `resources.memory` does not apply to it",
         )
     return None
 
@@ -197,7 +202,7 @@ def _over_its_disk(pod: _SilentPod) -> SlipwayError | None:
     if pod.reason != "Evicted" or not ("exceed" in message and "limit" in message):
         return None
     return UserError(
-        f"the pod {pod.name!r} was evicted for its disk",
+        f"the pod {pod.name!r} was evicted because it used too much disk",
         expected=f"no more than {pod.limits.disk} on the node's disk, {pod.limits.scratch} of it at /tmp",
         found=message,
         remedy="raise `resources.ephemeral_storage` and `scratch_size` in the release file",
@@ -209,7 +214,7 @@ def _too_late(pod: _SilentPod) -> SlipwayError | None:
         return None
     return TimedOutError(
         f"the pod {pod.name!r} did not end in time",
-        expected=f"an end within {pod.limits.deadline_s} s, its start included",
+        expected=f"an end within {pod.limits.deadline_s} s, including its start",
         found="DeadlineExceeded",
         remedy="raise `timeout_s` in the release file, or `startup_timeout_s` if the node or image came late",
     )
@@ -220,10 +225,10 @@ def _not_started(pod: _SilentPod) -> SlipwayError | None:
         if text(one.ended.get("reason")) not in _NOT_STARTED:
             continue
         return UserError(
-            f"{one.told} of the pod {pod.name!r} cannot be started",
+            f"{one.label} of the pod {pod.name!r} cannot be started",
             expected=f"an image with its program, for the node's architecture: {one.image or pod.limits.image}",
             found=_end(one),
-            remedy="correct `image` in the release file, or build it anew from `include/images/`",
+            remedy="correct `image` in the release file, or build it again from `include/images/`",
         )
     return None
 
@@ -234,10 +239,10 @@ def _init_failed(pod: _SilentPod) -> SlipwayError | None:
         if one.kind != "init container" or not one.failed:
             continue
         return PodStartError(
-            f"{one.told} of the pod {pod.name!r} failed",
-            expected="that it ends with exit code 0: nothing else of the pod begins before",
+            f"{one.label} of the pod {pod.name!r} failed",
+            expected="exit code 0: the rest of the pod starts only then",
             found=_end(one),
-            remedy="it is tried again; read its log, and see who has put it into the pod (a mesh, a vault, a policy)",
+            remedy="it is tried again; read its log, and find out what put it into the pod (a mesh, a vault, a policy)",
         )
     return None
 
@@ -249,10 +254,10 @@ def _without_a_node(pod: _SilentPod) -> SlipwayError | None:
         if one.get("status") == "False":
             return PodStartError(
                 f"the pod {pod.name!r} got no node",
-                expected="a node with what it asks for",
+                expected="a node with the resources that it requests",
                 found=f"{text(one.get('reason'))}: {_said(one)}".strip(": "),
-                remedy="it is tried again; see whether the autoscaler can make such a node (`node_selector`, "
-                "`tolerations`, `resources`), and raise `startup_timeout_s` where that takes longer",
+                remedy="it is tried again; check that the autoscaler can create such a node (`node_selector`, "
+                "`tolerations`, `resources`), and raise `startup_timeout_s` if that takes longer",
             )
     return None
 
@@ -270,17 +275,17 @@ def _facts(pod: _SilentPod) -> Iterator[str]:
     yield from _ends(pod)
     for one in pod.containers:
         if one.why and one.why not in _ORDINARY:
-            yield f"{one.told}: {one.why}: {_said(one.waiting)}".rstrip(": ")
+            yield f"{one.label}: {one.why}: {_said(one.waiting)}".rstrip(": ")
 
 
 def _ends(pod: _SilentPod) -> Iterator[str]:
-    yield from (f"{one.told}: {_end(one)}" for one in pod.containers if one.failed)
+    yield from (f"{one.label}: {_end(one)}" for one in pod.containers if one.failed)
 
 
 def _end(container: _Container) -> str:
     """Return how a container ended: the exit code, the reason and its last words."""
     code, reason = whole(container.ended.get("exitCode")), text(container.ended.get("reason"))
-    by = {137: ", killed from outside (SIGKILL)", 143: ", told to end (SIGTERM)"}.get(code or 0, "")
+    by = {137: ", killed from outside (SIGKILL)", 143: ", asked to stop (SIGTERM)"}.get(code or 0, "")
     by = "" if reason == "OOMKilled" else by
     said = _said(container.ended)
     return f"exit code {code}{f' ({reason})' if reason else ''}{by}{f': {said}' if said else ''}"

@@ -1,8 +1,8 @@
-"""The pod that a task finds under its own name: of an earlier try, which is gone on with, or one that goes.
+"""The pod that a task finds under its own name: of an earlier try, which is continued, or one that is ending.
 
 A task that is run again finds its pod by the name, which is made of stage, model, version, release and measurement. The
 provider finds it by labels and by what it has noted. Labels are those of a later measurement too, and a pod that was
-told to end may be there for half a minute yet, in which it looks as if it ran.
+asked to stop may still be there for half a minute and looks as if it ran.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kubernetes.client import models as k8s
 
 from slipway_core.errors import PodStartError
 
-# A pod has 30 s between SIGTERM and SIGKILL; a kubelet tells of its end some seconds later.
+# A pod has 30 s between SIGTERM and SIGKILL; a kubelet reports its end some seconds later.
 GONE_LIMIT_S = 120.0
 POLL_S = 1.0
 
@@ -41,19 +41,19 @@ def await_gone(
     :raises PodStartError: it does not go.
     """
     limit_s = GONE_LIMIT_S if limit_s is None else limit_s
-    began_s, is_told = time.monotonic(), False
+    began_s, is_logged = time.monotonic(), False
     while (pod := read()) is not None and is_ending(pod):
         name = pod.metadata.name
         if time.monotonic() - began_s >= limit_s:
             raise PodStartError(
-                f"the pod {name!r} of an earlier try does not go",
-                expected=f"it gone within {limit_s:.0f} s",
+                f"the pod {name!r} of an earlier try does not end",
+                expected=f"its end within {limit_s:.0f} s",
                 found=f"Terminating since {pod.metadata.deletion_timestamp}",
-                remedy="look at its node and its finalizers (kubectl describe pod); where the node is lost, delete the "
+                remedy="check its node and its finalizers (kubectl describe pod); if the node is lost, delete the "
                 "pod by force",
             )
-        if not is_told:
+        if not is_logged:
             tell(f"the pod {name} of an earlier try is ending; waiting until it is gone")
-            is_told = True
+            is_logged = True
         time.sleep(POLL_S)
     return pod

@@ -14,7 +14,7 @@ _REFUSED = frozenset({400, 403, 413, 422})
 _QUOTA = "exceeded quota"
 _SAID_LIMIT = 1000
 _BY_WORDS = (
-    ("failed quota", "say what the quota asks for: `resources` in the release file, or a LimitRange's default"),
+    ("failed quota", "set what the quota requires: `resources` in the release file, or a LimitRange's default"),
     ("serviceaccount", "create the service account in the pod's namespace, or correct `service_account`"),
     ("service account", "create the service account in the pod's namespace, or correct `service_account`"),
     ("per container", "correct `resources` in the release file, or the namespace's LimitRange"),
@@ -42,32 +42,33 @@ def refused_or_away(name: str, error: ApiException | HTTPError, conn_id: str) ->
             f"the quota of its namespace leaves no room for the pod {name!r}",
             expected="room for one more pod of its size",
             found=said,
-            remedy="it is tried again, for others end; raise the ResourceQuota where that is too rare",
+            remedy="it is tried again, because other pods end; if that does not succeed often enough, raise the "
+            "ResourceQuota",
         )
     if status == 404 and "namespaces" not in said:
         return PodStartError(
             f"the pod {name!r} is gone",
-            expected="that it is there until its task has seen its end",
+            expected="a pod that exists until its task has seen its end",
             found=said,
-            remedy="it is tried again; see who deletes pods in its namespace (kubectl get events)",
+            remedy="it is tried again; find out what deletes pods in its namespace (kubectl get events)",
         )
     if status in _REFUSED or status == 404:
         return UserError(
             f"the cluster refuses the pod {name!r}",
-            expected="a pod that its namespace admits, and the right to create it",
+            expected="a pod that its namespace admits, and the permission to create it",
             found=said,
             remedy=next((remedy for words, remedy in _BY_WORDS if words in said.lower()), _OTHERWISE),
         )
     if status == 409:
         return PodStartError(
             f"another pod has the name {name!r}",
-            expected="one that is gone, or is at work for this task",
+            expected="none, or one that is working for this task",
             found=said,
-            remedy="it is tried again; where it stays, look at that pod (kubectl describe pod)",
+            remedy="it is tried again; if this persists, check that pod (kubectl describe pod)",
         )
     return ClusterUnavailableError(
         f"the cluster did not run the pod {name!r}",
-        expected="an answer of the Kubernetes API",
+        expected="an answer from the Kubernetes API",
         found=f"{type(error).__name__}: {_first_line(error)}" if status is None else f"HTTP {status}: {said}",
         remedy=_remedy_of(status, said, conn_id),
     )
@@ -77,7 +78,7 @@ def _remedy_of(status: int | None, said: str, conn_id: str) -> str:
     if status == 401:
         return f"check the credentials of the connection {conn_id!r}: they are refused, or have expired"
     if "failed calling webhook" in said:
-        return "look at the webhook's own service and pods: the API server asks it before it takes a pod"
+        return "check the webhook's own service and pods: the API server calls it before it accepts a pod"
     return f"check the API server and the connection {conn_id!r}"
 
 
@@ -87,7 +88,7 @@ def _said(error: ApiException) -> str:
         message = json.loads(error.body)["message"]
     except (KeyError, TypeError, ValueError):
         message = None
-    words = " ".join(str(message or error.reason or "without a word").split())
+    words = " ".join(str(message or error.reason or "without a message").split())
     return words if len(words) <= _SAID_LIMIT else f"{words[:_SAID_LIMIT]}…"
 
 

@@ -5,7 +5,7 @@ making a node. Here an image that may come yet (`slipway_core.rollout.pods.image
 scheduler calls unschedulable have limits of their own, and what is waited for is said in the task's log.
 
 What ends a wait is the provider's `PodLaunchTimeoutException`, whatever the cause: then its operator does not wait for
-the end of a pod that never began. The cause itself is told by the pod's status (`slipway.pods.failures`).
+the end of a pod that never began. The pod's status has the cause itself (`slipway.pods.failures`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ NODE_LIMIT_S = 900.0
 PULL_LIMIT_S = 600.0
 _BARE = re.compile(r"Back-off pulling image(?: \"[^\"]*\")?")
 _SAID_LIMIT = 500
-# With this begins what is told of an image.
-NOT_PULLED = "the image is not pulled"
+# How messages about an image begin.
+NOT_PULLED = "the image was not pulled"
 _NO_NODE = frozenset({"Unschedulable", "SchedulingGated"})
 
 
@@ -57,9 +57,9 @@ class Begun:
 
 @dataclass(frozen=True)
 class Waiting:
-    """It is waited for; `told` is for what, "" where it is only on its way."""
+    """It is waited for; `reason` says for what, "" if it is only starting."""
 
-    told: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class StartWait:
         metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
         phase = text(status.get("phase"))
         if phase == "Failed" and not status.get("containerStatuses"):
-            return InVain("the pod failed before its containers began")
+            return InVain("the pod failed before its containers started")
         if phase not in ("", "Pending", "Unknown"):
             return Begun()
         if metadata.get("deletionTimestamp"):
-            return InVain("somebody, or the cluster, has ended the pod before it began")
+            return InVain("a person or the cluster ended the pod before it started")
         if not condition_is_true(status, "PodScheduled"):
             return self._without_a_node(status, now_s)
         self._on_node_since_s = now_s if self._on_node_since_s is None else self._on_node_since_s
@@ -106,16 +106,16 @@ class StartWait:
             # The time in which no image came is not that of the pod's start.
             self._pull_fails_since_s, self._on_node_since_s = None, now_s
         if now_s - self._on_node_since_s >= self._startup_s:
-            return InVain(f"the pod did not begin within {self._startup_s:.0f} s on its node")
+            return InVain(f"the pod did not start within {self._startup_s:.0f} s on its node")
         return Waiting()
 
     def _without_a_node(self, status: Mapping[str, Any], now_s: float) -> Waiting | InVain:
         why = [one for one in conditions(status, "PodScheduled") if text(one.get("reason")) in _NO_NODE]
         limit_s = max(self._schedule_s, NODE_LIMIT_S) if why else self._schedule_s
-        told = f"no node has room yet: {_in_short(text(why[0].get('message')))}" if why else ""
+        reason = f"no node has room yet: {_in_short(text(why[0].get('message')))}" if why else ""
         if now_s - self._began_s >= limit_s:
-            return InVain(f"the pod got no node within {limit_s:.0f} s. {told}".rstrip())
-        return Waiting(f"{told} (waited for up to {limit_s:.0f} s)" if told else "")
+            return InVain(f"the pod got no node within {limit_s:.0f} s. {reason}".rstrip())
+        return Waiting(f"{reason} (waited for up to {limit_s:.0f} s)" if reason else "")
 
     def _failing_pull(self, status: Mapping[str, Any]) -> tuple[str, Prospect] | None:
         """Return what is known of an image that could not be pulled; the worst of several."""
@@ -132,14 +132,14 @@ class StartWait:
             found.append((f"{text(one.get('image')) or name}: {reason}: {said}", prospect(reason, said)))
         return min(found, key=lambda one: one[1] != "never", default=None)
 
-    def _without_an_image(self, told: str, what: Prospect, now_s: float) -> Waiting | InVain:
+    def _without_an_image(self, reason: str, what: Prospect, now_s: float) -> Waiting | InVain:
         limit_s = max(self._startup_s, PULL_LIMIT_S)
         assert self._pull_fails_since_s is not None  # noqa: S101  set by who calls
         if what == "never":
-            return InVain(f"{NOT_PULLED}: {told}")
+            return InVain(f"{NOT_PULLED}: {reason}")
         if now_s - self._pull_fails_since_s >= limit_s:
-            return InVain(f"{NOT_PULLED} for {limit_s:.0f} s: {told}")
-        return Waiting(f"{NOT_PULLED} yet, the node tries again (for up to {limit_s:.0f} s): {told}")
+            return InVain(f"{NOT_PULLED} for {limit_s:.0f} s: {reason}")
+        return Waiting(f"{NOT_PULLED} yet, the node tries again (for up to {limit_s:.0f} s): {reason}")
 
 
 def _in_short(message: str) -> str:
@@ -159,15 +159,15 @@ async def await_start(
     :param tell: is given what is waited for, whenever that changes.
     :raises PodLaunchTimeoutException: it is not waited for any longer.
     """
-    told = ""
+    reason = ""
     while True:
         match wait.next(plain(await read()), time.monotonic()):
             case Begun():
                 return
             case InVain(why):
                 raise PodLaunchTimeoutException(why)
-            case Waiting(now) if now and now != told:
-                told = now
+            case Waiting(now) if now and now != reason:
+                reason = now
                 tell(now)
         await asyncio.sleep(check_interval_s)
 

@@ -30,7 +30,7 @@ class SuiteRun:
     """One suite as it went.
 
     :ivar name: of validation definition, checkpoint and suite, such as `slipway.digits.golden`.
-    :ivar results: one for each expectation, as `plain_result` tells it.
+    :ivar results: one for each expectation, as `plain_result` returns it.
     :ivar document: the library's own result of all, as JSON.
     :ivar suite: the suite as the library writes it to JSON, and reads it.
     :ivar validation_definition: as the library keeps it in its store.
@@ -53,7 +53,7 @@ def object_name(model: str, table: str) -> str:
 def run_expectations(
     frame: pd.DataFrame, expectations: Sequence[Mapping[str, Any]], name: str
 ) -> list[dict[str, Any]]:
-    """Return what became of each expectation, as `run_suite` tells it."""
+    """Return what became of each expectation, as `run_suite` returns it."""
     return run_suite(frame, expectations, name).results
 
 
@@ -113,7 +113,7 @@ def in_order(results: Sequence[Any], asked: int) -> list[Any]:
     ordered = sorted(results, key=_place)
     if [_place(one) for one in ordered] != list(range(asked)):
         raise SlipwayError(
-            "great-expectations did not report each expectation once",
+            "great-expectations did not report each expectation exactly once",
             expected=f"{asked} results",
             found=f"{len(ordered)}, of the expectations {[_place(one) for one in ordered][:_PLACES_TOLD]}",
             remedy="Use the version of the library that requirements.txt names.",

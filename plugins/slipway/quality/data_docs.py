@@ -40,7 +40,7 @@ def data_docs(model: str, version: int, runs: Sequence[tuple[Table, SuiteRun]]) 
                 f"the page {name} of Data Docs is too large",
                 expected=f"at most {PAGE_LIMIT_BYTES >> 20} MiB",
                 found=f"{len(page.encode())} bytes",
-                remedy="Ask fewer expectations; the library's results are next to it as JSON.",
+                remedy="Use fewer expectations; the library's results are in the same folder as JSON.",
             )
     return pages
 
@@ -52,7 +52,7 @@ def _result_page(run: SuiteRun) -> str:
 
     document = _shown(run.document)
     for one in document["results"]:
-        # Of a column's distinct values the library tells no share, and cannot render the count without.
+        # Of a column's distinct values the library reports no share, and cannot render the count without.
         if "unexpected_count" in one["result"] and "unexpected_percent" not in one["result"]:
             one["result"]["unexpected_count"] = 0
     content = ValidationResultsPageRenderer().render(ExpectationSuiteValidationResultSchema().load(document))

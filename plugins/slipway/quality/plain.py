@@ -70,7 +70,7 @@ def _unexpected(result: Any, kwargs: Mapping[str, Any], columns: Sequence[str]) 
 
 
 def _exceptions(info: Any) -> list[Mapping[str, Any]]:
-    """Return what was raised: the library tells one, or one by each metric that failed."""
+    """Return what was raised: the library reports one error, or one for each metric that failed."""
     if not isinstance(info, Mapping):
         return []
     each = (

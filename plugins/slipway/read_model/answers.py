@@ -96,8 +96,8 @@ class Answers(Generic[Question, Value]):
     :param ask: gets the answer; it may take long, and raise a `SlipwayError`.
     :param slots: how many questions may be under way, shared with others of the same store.
     :param most: answers that are kept.
-    :param health: is told whether the store answers. While it does not, nothing is asked of it here and nobody waits;
-        once it answers again, everything is asked anew.
+    :param health: is notified whether the store answers. While it does not, nothing is asked of it here and nobody
+        waits; once it answers again, everything is asked again.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Answers(Generic[Question, Value]):
         except Exception as found:
             log.exception("the read model could not be read")
             error = StoreUnavailableError(
-                "what is shown here could not be read",
+                "the content of this page could not be read",
                 found=type(found).__name__,
                 remedy="see the API server's log",
             )
@@ -228,7 +228,7 @@ class Answers(Generic[Question, Value]):
                 running.set()
 
     def _tell_health(self, error: SlipwayError | None) -> None:
-        """Tell whether the store has answered; an error that says nothing of that is not told."""
+        """Tell whether the store has answered; an error that says nothing about that is ignored."""
         if error is None or isinstance(error, InputMissingError | UnknownModelError):
             self._health.answered()
         elif isinstance(error, TransientError):
@@ -245,7 +245,7 @@ class Answers(Generic[Question, Value]):
             "the object store does not answer",
             expected=f"an answer within {self._patience.limit_s:g} s",
             found=problem or "no answer yet",
-            remedy="try again in a moment; see whether the object store can be reached",
+            remedy="try again in a moment; check that the object store is reachable",
         )
 
     def _problem(self, entry: _Entry[Value]) -> str:
@@ -256,4 +256,4 @@ class Answers(Generic[Question, Value]):
         if entry.running is not None and waited_s >= self._patience.limit_s:
             return f"no answer for {waited_s:.0f} s"
         is_old = entry.known is None or entry.known.age_s > GREATEST_AGE_S
-        return self._health.problem or ("no newer answer came in time" if is_old else "")
+        return self._health.problem or ("a newer answer did not arrive in time" if is_old else "")

@@ -46,7 +46,7 @@ FOLLOWED = 60
 """Releases under way whose records a refresh reads on."""
 _READERS = 8
 _PAGES = 20
-_MADE_AGAIN = "its document is being made again from its records"
+_MADE_AGAIN = "its document is being rebuilt from its records"
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Catalogue:
         )
 
     def look_at(self, model: str) -> ModelDocument | Unreadable | None:
-        """Return a model's document after a look whether it is behind; None: nothing is known of the model.
+        """Return a model's document after a look whether it is behind; None: nothing is known about the model.
 
         :raises SlipwayError: the store does not answer.
         """
@@ -288,7 +288,7 @@ class Catalogue:
         return chosen
 
     def _audit(self, model: str) -> None:
-        """Read on in the records that have more than the model's document tells."""
+        """Read on in the records that have more than the model's document says."""
         held = self._held.get(model)
         if held is None or not isinstance(held.document, ModelDocument):
             return
@@ -297,11 +297,11 @@ class Catalogue:
             self._repairs.want(model, version)
 
     def _repair(self, model: str, versions: set[int]) -> bool:
-        """Write a model's document anew; return whether there is anything to tell of the model."""
+        """Write a model's document anew; return whether there is anything to show of the model."""
         try:
             document = self._writer.bring_up_to_date(model, versions)
         except UserError as error:
-            log.warning("the document of %s could not be made again: %s", model, error)
+            log.warning("the document of %s could not be rebuilt: %s", model, error)
             self._held[model] = _Held("", Unreadable(model, error.in_short()))
             return True
         if document is None:

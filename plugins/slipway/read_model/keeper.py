@@ -47,11 +47,11 @@ def keep_current(
             ViewWriter(make_store(ANSWER_LIMIT_S)).bring_up_to_date(model, versions)
         except Exception as error:  # pages see it later, and nothing else comes of it
             reason = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
-            log.info("pages see later what has changed of %s: %s", model, reason)
+            log.info("pages show changes of %s later: %s", model, reason)
 
     # A thread that can be left behind: whatever hangs here holds nothing up.
     working = threading.Thread(target=work, name="slipway read model", daemon=True)
     working.start()
     working.join(limit_s)
     if working.is_alive():
-        log.info("pages see later what has changed of %s: the object store takes its time", model)
+        log.info("pages show changes of %s later: the object store is slow", model)

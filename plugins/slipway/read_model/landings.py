@@ -1,6 +1,6 @@
 """What lies below `incoming/` and cannot be released, read by few requests.
 
-Of a model: one listing, and once each ready.json and each configuration of a version that no record tells of. Of all
+Of a model: one listing, and once each ready.json and each configuration of a version that no record names. Of all
 models some are looked at by turns.
 """
 
@@ -63,7 +63,7 @@ class Landings:
     def of_all(self, document: Callable[[str], ModelDocument | None]) -> tuple[LandedProblem, ...]:
         """Return what is known of every model.
 
-        :param document: returns what the records tell of a model; None: nothing.
+        :param document: returns what the records say about a model; None: nothing.
         :raises SlipwayError: the store does not answer.
         """
         folders = self._store.listing("incoming/", delimiter="/", pages=_PAGES).folders

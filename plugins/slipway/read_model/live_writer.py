@@ -1,6 +1,6 @@
 """The live document of a canary, written over beside its watch.
 
-The watch tells what it has seen and goes on at once. One thread writes, one document at a time and always the newest; a
+The watch reports what it has seen and continues. One thread writes, one document at a time and always the newest; a
 store that hangs or fails costs the watch nothing, and pages show what was written last.
 """
 
@@ -36,7 +36,7 @@ _writing: set[asyncio.Task[None]] = set()
 class LiveObject:
     """The document of one canary in the store. It blocks.
 
-    What the steps before, or a watch that was broken off, have told is taken over from the document that is there.
+    What the steps before, or a watch that was broken off, have reported is taken over from the existing document.
     """
 
     def __init__(self, store: ModelStoreHook, plan: CanaryPlan) -> None:

@@ -1,7 +1,7 @@
 """The read model as pages ask for it, in Airflow's API server.
 
 Nothing here blocks longer than its limits, however the object store behaves: what is known is shown with its age
-(`known_*` tells it), and what was never read is an error of our own.
+(`known_*` says so), and what was never read is an error of our own.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ class ReadModel:
         found = self._catalogue.look_at(name)
         if found is None:
             raise UnknownModelError(
-                f"nothing is known of the model {name!r}",
-                expected="a model of which a version was released or rejected",
+                f"nothing is known about the model {name!r}",
+                expected="a model with a released or rejected version",
                 found="no record",
                 remedy="check the name; a model appears with its first release",
             )

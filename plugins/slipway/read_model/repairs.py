@@ -30,7 +30,7 @@ class Repairs:
     def want(self, model: str, version: int | None = None) -> bool:
         """Have the document of a model brought up to date soon; return whether it will be.
 
-        :param version: whose record has more than the document tells; None: there is no document.
+        :param version: whose record has more than the document says; None: there is no document.
         """
         with self._lock:
             if version is None and time.monotonic() - self._made_at.get(model, float("-inf")) < AGAIN_S:
@@ -53,7 +53,7 @@ class Repairs:
             try:
                 self._repair(model, versions)
             except Exception as error:
-                log.warning("the document of %s could not be made again: %s", model, error)
+                log.warning("the document of %s could not be rebuilt: %s", model, error)
                 continue
             with self._lock:
                 self._made_at[model] = time.monotonic()

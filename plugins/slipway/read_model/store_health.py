@@ -1,6 +1,6 @@
 """Whether the object store answers, by the reads that pages are made of.
 
-A read that succeeds, fails or hangs tells. While the store does not answer, one thread asks it for one name again and
+A read that succeeds, fails or hangs shows it. While the store does not answer, a thread asks it for one name again and
 again, so that pages know at once when it is back, and no thread of theirs waits for it.
 """
 

@@ -48,7 +48,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5
 class StoredView:
     """A model's document as it lies in the store: `etag` is None where there is no object.
 
-    `document` is None where it cannot be read; `is_newer` tells that a later version of Slipway wrote it.
+    `document` is None where it cannot be read; `is_newer` says that a later version of Slipway wrote it.
     """
 
     document: ModelDocument | None
@@ -101,20 +101,20 @@ class ViewWriter:
             except SlipwayError as error:
                 if self._must_write:
                     raise
-                log.warning("the document of %s is shown and was not written: %s", model, error)
+                log.warning("the document of %s is shown but was not written: %s", model, error)
                 return document
             time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))
         raise StoreUnavailableError(
             f"{self._store.uri(model_view_key(model))} could not be written",
             expected="a moment without other writers",
             found=f"another document, {_ATTEMPTS} times",
-            remedy="find out who else writes there",
+            remedy="find out what else writes there",
         )
 
     def read(self, model: str) -> StoredView:
         """Return the document that lies in the store.
 
-        :raises StoreUnavailableError: it cannot be told.
+        :raises StoreUnavailableError: that is unknown.
         """
         return read_view(self._store, model)
 
@@ -124,14 +124,14 @@ class ViewWriter:
         now = self._clock()
         if before is None:
             return self._made_again(model, now)
-        beside = read_context(self._store, model, now)
+        context = read_context(self._store, model, now)
         document = model_document(
-            model, before.versions, open_now=(before.open_release,), context=beside, written_at=now
+            model, before.versions, open_now=(before.open_release,), context=context, written_at=now
         )
         for version in sorted(versions):
             line, stands = read_line(self._store, model, version)
             if line is not None:
-                document = updated(document, line, open_now=stands, context=beside, written_at=now)
+                document = updated(document, line, open_now=stands, context=context, written_at=now)
         return document
 
     def _made_again(self, model: str, now: datetime) -> ModelDocument | None:
@@ -140,9 +140,9 @@ class ViewWriter:
         lines = [line for line, _ in read if line is not None]
         if not lines:
             return None
-        beside = read_context(self._store, model, now)
+        context = read_context(self._store, model, now)
         return model_document(
-            model, lines, open_now=[stands for _, stands in read], context=beside, written_at=now
+            model, lines, open_now=[stands for _, stands in read], context=context, written_at=now
         )
 
     def _write(self, model: str, document: ModelDocument, etag: str | None) -> bool:
@@ -155,13 +155,13 @@ class ViewWriter:
 def read_view(store: ModelStoreHook, model: str) -> StoredView:
     """Return a model's document as it lies in the store.
 
-    :raises StoreUnavailableError: it cannot be told.
+    :raises StoreUnavailableError: that is unknown.
     """
     key = model_view_key(model)
     try:
         read = store.read_with_etag(key, most_bytes=ModelDocument.limit_bytes)
     except UserError as error:
-        log.warning("a document of the read model is made again: %s", error)
+        log.warning("a document of the read model is being rebuilt: %s", error)
         facts = store.stat(key)
         return StoredView(None, None if facts is None else facts.etag)
     if read is None:

@@ -3,7 +3,7 @@
     python -m slipway.registry MODEL VERSION [--bucket NAME]
 
 It runs where Airflow is configured (`PYTHONPATH=plugins:include`): bucket and credentials are Airflow's. Exit codes: 0
-the version is what was published; 1 it is not, each difference on a line; 2 it could not be told.
+the version is what was published; 1 it is not, each difference on a line; 2 that is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--releases",
         type=Path,
         default=Path(text_of("SLIPWAY_RELEASES_DIR") or _RELEASES),
-        help="the release files; the model's says whose signature is demanded; default: %(default)s",
+        help="folder of the release files; the model's file says which signature is required (default: %(default)s)",
     )
     options = parser.parse_args(argv)
     try:

@@ -89,9 +89,9 @@ def delete_version(
         objects, size_bytes = objects + len(keys), size_bytes + sum(entry.size_bytes for entry in going)
     raise StoreUnavailableError(
         f"{store.uri(paths.root)} does not become empty",
-        expected="evidence and the tombstone alone",
-        found=f"more objects, after {_LOOKS} times that all were deleted",
-        remedy="find out who writes there",
+        expected="only the evidence and the tombstone",
+        found=f"more objects, after deleting all of them {_LOOKS} times",
+        remedy="find out what else writes there",
     )
 
 
@@ -103,7 +103,7 @@ def _keep_manifest(store: ModelStoreHook, paths: RepositoryPaths) -> str | None:
     try:
         document = store.read(paths.manifest, most_bytes=MANIFEST_LIMIT_BYTES)
     except UserError as error:
-        log.warning("no copy is kept of the manifest: %s", error)
+        log.warning("no copy of the manifest is kept: %s", error)
         return None
     if document is None:
         return None

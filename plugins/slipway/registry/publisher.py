@@ -99,10 +99,10 @@ class Publisher:
         published = self._published(paths)
         if published is None:
             raise VersionConflictError(
-                f"{self._store.uri(paths.manifest)} was there a moment ago",
+                f"{self._store.uri(paths.manifest)} has just disappeared",
                 expected="a manifest, which is never removed while its version is published",
                 found="none",
-                remedy="find out who removed it, then release the version again",
+                remedy="find out what removed it, then release the version again",
             )
         return published, False
 
@@ -225,10 +225,10 @@ class Publisher:
         decided = self._decided(paths)
         if decided is None:
             raise VersionConflictError(
-                f"{self._store.uri(decision_key(paths))} was there a moment ago",
+                f"{self._store.uri(decision_key(paths))} has just disappeared",
                 expected="a decision about the version, which is never removed",
                 found="none",
-                remedy="find out who removed it, then release the version again",
+                remedy="find out what removed it, then release the version again",
             )
         return decided
 
@@ -337,7 +337,7 @@ class Publisher:
                 f"{self._store.uri(key)} is not the file that its manifest names",
                 expected=f"{expected.size_bytes} bytes, SHA-256 {expected.sha256}",
                 found=f"{found.size_bytes} bytes, SHA-256 {found.sha256}",
-                remedy="find out who wrote it after it was measured; then run the stage again",
+                remedy="find out what changed it after it was measured, then run the stage again",
             )
 
     def _require_size(self, key: str, size_bytes: int, expected: FileEntry) -> None:
@@ -346,7 +346,7 @@ class Publisher:
                 f"{self._store.uri(key)} is not the file that its manifest names",
                 expected=f"{expected.size_bytes} bytes",
                 found=f"{size_bytes} bytes",
-                remedy="find out who wrote it after it was measured; then run the stage again",
+                remedy="find out what changed it after it was measured, then run the stage again",
             )
 
 

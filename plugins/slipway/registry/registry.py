@@ -178,7 +178,7 @@ class ModelRegistry:
             )
         if entry.size_bytes > SIGNATURE_LIMIT_BYTES:
             raise SigningRefusedError(
-                f"the signature of version {manifest.version} of {manifest.model!r} is larger than it may be",
+                f"the signature of version {manifest.version} of {manifest.model!r} is too large",
                 expected=f"at most {SIGNATURE_LIMIT_BYTES} bytes",
                 found=f"{entry.size_bytes} bytes in the manifest",
                 remedy="find out who published the version; release the model under a new version",
@@ -189,7 +189,7 @@ class ModelRegistry:
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
         """Copy the version's model folders to the staging server's repository, checked against the manifest.
 
-        The copies are encrypted as the store is told to encrypt what it writes.
+        The copies are encrypted as the store encrypts what it writes.
 
         :param name: what the model is called there; an ensemble's members are named after it.
         :raises VersionConflictError: a published file is not the manifest's; its copy is removed.
@@ -229,9 +229,9 @@ class ModelRegistry:
         if facts is None:
             raise InputMissingError(
                 f"{self._store.uri(key)} is missing",
-                expected="the file that was laid there",
+                expected="the file that was put there",
                 found="none",
-                remedy="find out who deletes there",
+                remedy="find out what deletes objects there",
             )
         sha256, size_bytes = facts.sha256, facts.size_bytes
         if sha256 is None:  # the store keeps none of the whole object

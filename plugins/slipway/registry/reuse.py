@@ -34,7 +34,7 @@ def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
     published = f"version {release_run.version} of {release_run.model!r} is published"
     paths = repository_paths(release_run.model, release_run.version)
     if attachment(manifest, RECIPE_FILE) != FileEntry.of(recipe_for(store, release_run)):
-        log.info("%s, but the release file has changed how it is made: it is converted again", published)
+        log.info("%s, but the release file now makes it differently: converting it again", published)
         return None
     ready = parse_ready(
         store.require(paths.ready, remedy="let training write it, as the last file"),
@@ -52,7 +52,7 @@ def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
 
     other = other_files(manifest.source, release_run.spec, ready, listed, sha256)
     if other:
-        log.info("%s, but from other files (%s): it is converted again", published, ", ".join(other))
+        log.info("%s, but from other files (%s): converting it again", published, ", ".join(other))
         return None
     return manifest
 
@@ -63,8 +63,8 @@ def already_published(store: ModelStoreHook, release_run: ReleaseRun) -> str | N
     if manifest is None:
         return None
     return (
-        f"version {manifest.version} is published from these files already, and is released as it is "
-        f"(content {manifest.content_digest()})"
+        f"version {manifest.version} is already published from these files, and is released unchanged (content "
+        f"{manifest.content_digest()})"
     )
 
 

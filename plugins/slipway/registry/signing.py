@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from model_signing._signing.signing import Payload
 
 _SHOWN = 5
-_REMEDY = "put a PEM key there, such as `openssl ecparam -name prime256v1 -genkey -noout` makes"
+_REMEDY = "put a PEM key there, for example from `openssl ecparam -name prime256v1 -genkey -noout`"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def sign(manifest: Manifest, key: SigningKey) -> bytes:
     """
     if key.private_pem is None:
         raise UserError(
-            "the version cannot be signed: only the public key is here",
+            "the version cannot be signed: this worker has only the public key",
             expected="the private key, under `publish.signing`",
             found="a public key",
             remedy="give the workers that publish the private key",
@@ -128,15 +128,15 @@ def require_signature(document: bytes, signature: bytes, key: SigningKey) -> Non
             ", or one of its `verify_keys`" if key.accepted else ""
         )
         raise SigningRefusedError(
-            f"the signature of version {manifest.version} of {manifest.model!r} does not hold",
+            f"the signature of version {manifest.version} of {manifest.model!r} is invalid",
             expected=f"the signature of this manifest and these files with {names}",
             found="; ".join(troubles),
-            remedy="find out who published the version; release the model under a new version. If it was signed with a "
-            "key that was replaced since, put that key's public half under `publish.signing.verify_keys`",
+            remedy="find out who published the version; release the model under a new version. If it was signed "
+            "with a key that has been replaced, put that key's public half under `publish.signing.verify_keys`",
         )
     if payload is not None and not covers_manifest(payload):
         raise SignedWithoutIdentityError(
-            f"the signature of version {manifest.version} of {manifest.model!r} covers its files alone",
+            f"the signature of version {manifest.version} of {manifest.model!r} covers only its files",
             expected="a signature that covers the manifest too, which says whose files they are",
             found="a signature from before manifests were signed",
             remedy="publish the model under a new version, which is then signed with its manifest",
@@ -232,7 +232,7 @@ def _read(path: str) -> bytes:
 
 
 def _key(private: bytes | None, passphrase: bytes | None, public: bytes | None, where: str) -> SigningKey:
-    """Return the key with both halves as far as they are there; what is wrong with it is told without quoting it."""
+    """Return the key with both halves as far as they are there; an error describes what is wrong without quoting it."""
     try:
         if private is not None:
             loaded = serialization.load_pem_private_key(private, passphrase)

@@ -1,4 +1,4 @@
-"""The bridge to a model registry: promoted versions become arrivals, and the registry is told what became of them.
+"""The bridge to a model registry: promoted versions become arrivals, and the registry gets their outcomes.
 
 Nothing here is part of a release: what is not reached now is put right by the next sync.
 """

@@ -56,18 +56,20 @@ class Artifacts:
             if not run_id:
                 raise ArrivalRefusedError(
                     f"version {number} names no run",
-                    expected="the run that `registry.mlflow.run_files` are taken from",
+                    expected="the run that has `registry.mlflow.run_files`",
                     remedy="register the model from a run",
                 )
             self._add_run_files(self._mlflow.run_artifact_uri(run_id), tally, found)
         if not found:
-            raise ArrivalRefusedError(f"version {number} has no files", remedy="see what was logged with it")
+            raise ArrivalRefusedError(
+                f"version {number} has no files", remedy="check what was logged with it"
+            )
         return found
 
     def fetch(self, artifact: Artifact, target: Path) -> None:
         """Write one file to `target`.
 
-        :raises UserError: it is not as long as it was listed.
+        :raises UserError: it does not have its listed length.
         """
         match artifact.place:
             case ServedFolder(path):

@@ -116,7 +116,7 @@ class RegistryMarks:
         return {} if state is None else record_tags(state, self._store.uri(records), state.last_seq)
 
     def _state(self, number: int) -> ReleaseState | None:
-        """Return what a record adds up to; None where it cannot be told: that one is left as it is."""
+        """Return what a record adds up to; None if it is unknown: that one is left as it is."""
         try:
             events = self._reader(number).events()
             return fold(events) if events else None

@@ -1,4 +1,4 @@
-"""One sync of one model with its registry: what was promoted there is brought in, what became of it is told there."""
+"""One sync of one model with its registry: what was promoted there is brought in, and its outcome is written there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class SyncResult:
     """What a sync found of the version that carries the alias, and how many aliases and tags it set.
 
-    `refused` says why that version cannot be brought in; `is_news`: the registry was not told so before.
+    `refused` says why that version cannot be brought in; `is_news`: the registry was not informed of it before.
     """
 
     version: int | None
@@ -64,7 +64,7 @@ class RegistrySync:
     def run(self) -> SyncResult:
         """Sync once.
 
-        An arrival that fails does not keep the registry from being told of other versions.
+        An arrival that fails does not keep the registry from getting the outcomes of other versions.
 
         :raises TransientError: something did not answer; what was done stays, and the next sync goes on.
         :raises UserError: the registered model is not there, or MLflow refuses.
@@ -77,7 +77,7 @@ class RegistrySync:
         try:
             result = self._promoted(registered, versions)
         except TransientError as error:
-            log.warning("the promoted version is not brought in now: %s", error)
+            log.warning("the promoted version is not imported now: %s", error)
             later = error
         changes = self._marks.follow(registered, versions, observe_service(self._service))
         if later is not None:

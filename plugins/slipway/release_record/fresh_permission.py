@@ -29,10 +29,10 @@ def require_fresh(permit: Callable[[], None]) -> None:
         if took_s <= LONGEST_AGE_S:
             return
     raise TimedOutError(
-        "whether the weight may be raised took too long to be answered",
+        "checking whether the weight may be raised took too long",
         expected=f"an answer within {LONGEST_AGE_S:g} s, so that it still holds at the patch",
         found=f"{took_s:.1f} s, at the last of {_ATTEMPTS} attempts",
-        remedy="see whether the object store and the Kubernetes API answer in time; nothing was raised",
+        remedy="check that the object store and the Kubernetes API answer in time; nothing was raised",
     )
 
 

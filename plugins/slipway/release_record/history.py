@@ -1,4 +1,4 @@
-"""What the names below ``records/MODEL/`` tell of a model's releases; hardly anything is read."""
+"""What the names below ``records/MODEL/`` say about a model's releases; hardly anything is read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ModelHistory:
     """The releases of one model.
 
     :param lists: how names are listed.
-    :param on_stray: is told, in words, of what lies there and belongs to nothing.
+    :param on_stray: is called with a sentence about each object that belongs to nothing.
     """
 
     def __init__(self, model: str, lists: Lists, on_stray: Callable[[str], object]) -> None:
@@ -80,7 +80,7 @@ class ModelHistory:
         """
         page = self._lists(self._prefix, delimiter="/")
         if not page.is_whole:
-            raise UserError(f"{self._prefix} holds too many folders", expected=f"at most {LIST_PAGES * 1000}")
+            raise UserError(f"{self._prefix} has too many folders", expected=f"at most {LIST_PAGES * 1000}")
         folders = [name for name in page.folders if name.removeprefix(self._prefix) not in _KNOWN_FOLDERS]
         versions, strays = version_folders(self._prefix, folders)
         for stray in strays:
@@ -94,11 +94,11 @@ class ModelHistory:
         attempts, strays = read_attempts((entry.key, entry.written_at) for entry in page.objects)
         for stray in strays:
             if parse_segment_name(stray.removeprefix(prefix)) is None:
-                self._on_stray(f"{stray!r} is no event of a release")
+                self._on_stray(f"{stray!r} is not an event of a release")
         return attempts
 
     def _began_at(self, version: int, rejected: set[int]) -> datetime | None:
-        """Return when the version's first release began; None: none did. Mostly the first event tells it."""
+        """Return when the version's first release began; None: none did. Mostly the first event has it."""
         page = self._lists(f"{self._prefix}{version}/", pages=1, page_size=1)
         first, _ = read_attempts((entry.key, entry.written_at) for entry in page.objects)
         if page.objects and (first is None or first.started_at is None):

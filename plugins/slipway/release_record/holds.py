@@ -88,10 +88,10 @@ class HoldReader:
         found = self._store.entries(prefix, after=first_key_after(model, now), most=_MOST_OBJECTS + 1)
         if len(found) > _MOST_OBJECTS:
             raise FreezeUnreadableError(
-                f"{self._store.uri(prefix)} holds more than can be read",
+                f"{self._store.uri(prefix)} has more objects than can be read",
                 expected=f"at most {_MOST_OBJECTS} objects about freezes that have not ended",
                 found="more",
-                remedy="look at the objects; nobody but Slipway should write under records/",
+                remedy="check these objects; only Slipway should write under records/",
             )
         keys = {entry.key for entry in found}
         strays = sorted(key for key in keys if parse_freeze_name(key, model) is None)
@@ -113,6 +113,6 @@ class HoldReader:
                 f"{self._store.uri(key)} is gone",
                 expected="the object that is listed",
                 found="none",
-                remedy="freezes are lifted by the DAG release_freeze, and never deleted: restore the object",
+                remedy="the DAG release_freeze lifts freezes and never deletes them: restore the object",
             )
         return content

@@ -47,15 +47,15 @@ class LockOwner:
         try:
             document = json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"no JSON, but {_shortened(content)}") from error
+            raise ValueError(f"not JSON: {_shortened(content)}") from error
         if not isinstance(document, dict):
-            raise ValueError(f"no JSON object, but {_shortened(content)}")
+            raise ValueError(f"not a JSON object: {_shortened(content)}")
         release_id, version = document.get("release_id"), document.get("version")
         dag_id = document.get("dag_id", cls.dag_id)
         if not (isinstance(release_id, str) and release_id and isinstance(dag_id, str) and dag_id):
-            raise ValueError(f"no release_id and dag_id that are text in {_shortened(content)}")
+            raise ValueError(f"release_id or dag_id missing or not text: {_shortened(content)}")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-            raise ValueError(f"no version that is a positive whole number in {_shortened(content)}")
+            raise ValueError(f"version missing or not a positive whole number: {_shortened(content)}")
         return cls(release_id, version, dag_id)
 
 
@@ -105,9 +105,9 @@ class ReleaseLock:
             time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))
         raise StoreUnavailableError(
             f"the lock {self._store.uri(self._key)} could not be taken",
-            expected="that it is free, or held by a run",
-            found=f"it changed {_ATTEMPTS} times while it was asked for",
-            remedy=f"see which runs of {self._model!r} begin all the time",
+            expected="a free lock, or one that a run holds",
+            found=f"it changed {_ATTEMPTS} times during the attempts",
+            remedy=f"find out which runs of {self._model!r} keep starting",
         )
 
     def holder(self) -> LockOwner | None:
@@ -131,7 +131,7 @@ class ReleaseLock:
         try:
             found = self._read()
         except LockUnreadableError as error:
-            log.warning("the lock is not given back: %s", error)
+            log.warning("the lock is not released: %s", error)
             return
         if found is not None and found[0] == owner:
             self._store.delete_this(self._key, found[1])
@@ -160,7 +160,7 @@ class ReleaseLock:
             f"the lock {uri} names no run, so it is unknown whether its owner has ended",
             expected='{"release_id": "…", "version": 1, "dag_id": "…"}',
             found=found,
-            remedy=f"see in Airflow that no release and no rollback of {self._model!r} is under way, then remove it: "
+            remedy=f"check in Airflow that no release and no rollback of {self._model!r} is under way, then remove it: "
             f"aws s3 rm {uri}",
         )
 

@@ -29,7 +29,7 @@ ANSWER_LIMIT_S = 2.0
 
 
 def default_rules() -> tuple[NotifyRule, ...]:
-    """Return who is told of models whose release file says nothing of it; what cannot be read is logged."""
+    """Return who is notified of models whose release file does not say so; what cannot be read is logged."""
     try:
         return parse_rules(text_of(DEFAULT_RULES_VARIABLE), DEFAULT_RULES_VARIABLE)
     except SlipwayError as error:
@@ -38,7 +38,7 @@ def default_rules() -> tuple[NotifyRule, ...]:
 
 
 def rules_of(spec: ReleaseSpec) -> tuple[NotifyRule, ...]:
-    """Return who is told of a model's events."""
+    """Return who is notified of a model's events."""
     return default_rules() if spec.notify is None else spec.notify
 
 
@@ -47,7 +47,7 @@ class Outbox:
 
     :param make_store: makes the hook that writes them, with a limit to each answer; called where there is something
         to write.
-    :param rules: who is told of what.
+    :param rules: who is notified of what.
     """
 
     def __init__(self, make_store: Callable[[], ModelStoreHook], rules: Sequence[NotifyRule]) -> None:

@@ -69,8 +69,8 @@ class ReleaseRecord:
             raise UserError(
                 f"the run id {self.release_id!r} was used before",
                 expected="a separate run ID for each release of a version",
-                found=f"events of it in the record from {before[0].at:%Y-%m-%d} on, which Airflow has forgotten",
-                remedy="start it under another run id (in the form: Advanced Options)",
+                found=f"events of it in the record from {before[0].at:%Y-%m-%d} on, which Airflow no longer has",
+                remedy="start it with another run ID (in the form: Advanced Options)",
             )
 
     def append(self, data: EventData, *, at: datetime | None = None) -> Event:
@@ -95,8 +95,8 @@ class ReleaseRecord:
             # Many writers at once do not meet at each next place; one who writes alone is not held up.
             time.sleep(random.uniform(0.0, _LONGEST_PAUSE_S))
         raise StoreUnavailableError(
-            f"no place was found in the record for {event.key}",
-            expected="one that no other writer takes",
+            f"the record has no free place for {event.key}",
+            expected="a place that no other writer takes",
             found=f"{_ATTEMPTS} places that were taken in the meantime",
             remedy="find out who else writes under records/",
         )

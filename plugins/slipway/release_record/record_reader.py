@@ -150,7 +150,7 @@ class RecordReader:
                 f"the record below {self._store.uri(self._prefix)} is too large to be read",
                 expected=f"at most {RECORD_LIMIT_BYTES} bytes",
                 found=f"{total_bytes} bytes in {counted(len(self._listed), 'event')}",
-                remedy="look at the objects; nobody but Slipway should write under records/",
+                remedy="check these objects; only Slipway should write under records/",
             )
 
     def _events_among(self, entries: Iterable[StoredObject]) -> Iterator[Listed]:
@@ -211,7 +211,7 @@ class RecordReader:
         ]
         if not blocks:
             return {}
-        # An event itself tells whether entity tags are digests here: a segment could be forged to say otherwise.
+        # An event itself says whether entity tags are digests here: a segment could be forged to say otherwise.
         first = min(self._listed.values(), key=lambda one: one.seq)
         tagged_with_md5 = self._read(first)[1].is_tagged_with_md5
         found: dict[str, StoredEvent] = {}
@@ -283,5 +283,5 @@ def _too_large(key: str, size_bytes: int) -> RecordError:
         f"{key} is too large to be an event",
         expected=f"at most {EVENT_LIMIT_BYTES} bytes",
         found=f"{size_bytes} bytes",
-        remedy="check the object; only Slipway should write under records/",
+        remedy="check this object; only Slipway should write under records/",
     )

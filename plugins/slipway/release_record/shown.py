@@ -27,7 +27,7 @@ _LARGEST_BYTES = 64 << 20
 def shown_of(store: ModelStoreHook, events: Iterable[Event]) -> tuple[Shown, ...]:
     """Return what the store has for a person to read about a version.
 
-    That is its newest event, by which the whole record can be told, and the pages of its newest releases.
+    That is its newest event, which identifies the whole record, and the pages of its newest releases.
 
     :param events: the version's record.
     """
@@ -78,7 +78,7 @@ def shown_by_name(store: ModelStoreHook, address: object) -> tuple[Shown, ...]:
         bucket, key = "", ""
     if bucket != store.bucket or not key:
         raise UserError(
-            "the evidence does not lie in Slipway's bucket",
+            "the evidence is not in Slipway's bucket",
             expected=f"a key, or s3://{store.bucket}/KEY",
             found=text[:200],
             remedy="name a page of this bucket, or leave the field empty",
@@ -102,7 +102,7 @@ def shown_object(store: ModelStoreHook, key: str) -> Shown:
             f"{store.uri(key)} is too large to be a page",
             expected=f"at most {_LARGEST_BYTES} bytes",
             found=f"{facts.size_bytes} bytes",
-            remedy="name the page that you have looked at, or leave the field empty",
+            remedy="name the page that shows why, or leave the field empty",
         )
     return Shown(address=store.uri(key), sha256=store.sha256(key)[0])
 

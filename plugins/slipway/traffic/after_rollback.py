@@ -97,8 +97,8 @@ class AfterRollback:
         seen = RequestsAfter(reading_delta(first, now).requests, now.at - first.at)
         if seen.requests:
             log.warning(
-                "the router still led %d requests to %s in %.1f s after weight 0: see whether it does what the "
-                "InferenceService's status says",
+                "the router still led %d requests to %s in %.1f s after weight 0: check whether it follows the "
+                "InferenceService's status",
                 seen.requests,
                 self._revision,
                 seen.seconds,

@@ -57,7 +57,7 @@ class CanaryEnd:
         """
         trouble = self._end_lease_within(LEASE_FIRST_S)
         if trouble is not None:
-            log.warning("users go first, the canary's lease could not be ended yet: %s", trouble)
+            log.warning("users come first: the canary's lease could not be ended yet: %s", trouble)
 
         reach = partial(reconcile, self._service, timeout_s=timeout_s)
         way = WayBack(reach, drain, observed.storage_uri, on_progress=tell)
@@ -102,9 +102,9 @@ class CanaryEnd:
             time.sleep(FIRST_PAUSE_S * 2**attempt)
         raise ClusterUnavailableError(
             "the canary's lease was changed by others at each attempt to end it",
-            expected="a change now and then",
+            expected="an occasional change",
             found=f"{ATTEMPTS} conflicts in a row",
-            remedy="find out who else writes it: `kubectl get lease --show-managed-fields` tells",
+            remedy="find out who else writes it, with `kubectl get lease --show-managed-fields`",
         )
 
 
@@ -128,9 +128,9 @@ def end_named_canary(named: NamedService, kubernetes_conn_id: str, *, by: str, r
     if observed is None:
         raise InputMissingError(
             f"there is no InferenceService {named.namespace}/{named.inference_service}",
-            expected="one with a version to go back from",
+            expected="an InferenceService with a version to roll back from",
             found=f"none{'' if named.problem is None else f'; and {named.problem.in_short()}'}",
-            remedy="release a version first, or say `namespace` and `inference_service`",
+            remedy="release a version first, or set `namespace` and `inference_service`",
         )
     named.require_its_model(observed.storage_uri)
     lacking = () if named.problem is None else (f"the release file ({named.problem.in_short()})",)

@@ -50,9 +50,9 @@ class CandidatePods:
         try:
             return await self._calls.run(lambda: self._service.pod_states(revision))
         except SlipwayError as error:
-            log.info("the candidate's pods could not be looked at: %s", error.in_short())
+            log.info("the candidate's pods could not be read: %s", error.in_short())
         except Exception as error:  # whatever it is, the window is judged
-            log.warning("the candidate's pods could not be looked at: %s", error)
+            log.warning("the candidate's pods could not be read: %s", error)
         return None
 
 

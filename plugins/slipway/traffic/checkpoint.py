@@ -106,12 +106,12 @@ class WatchState:
         :raises SlipwayError: the value is of another form, or says what no watch says.
         """
         owner, events = value.get("owner"), [PendingEvent.from_document(one) for one in value["events"]]
-        _require_told_by_a_watch(events)
+        _require_events_of_a_watch(events)
         readings, elapsed_s = value["readings"], float(value["elapsed_s"])
         if not (
             isinstance(value["watch"], str) and isinstance(value["judge"], str) and 0 <= elapsed_s < math.inf
         ):
-            raise ValueError("the name of the watch, the judge's text or the time is none")
+            raise ValueError("the name of the watch, the judge's text or the time is invalid")
         return cls(
             watch=value["watch"],
             judge=value["judge"],
@@ -124,10 +124,10 @@ class WatchState:
         )
 
 
-def _require_told_by_a_watch(events: Sequence[PendingEvent]) -> None:
+def _require_events_of_a_watch(events: Sequence[PendingEvent]) -> None:
     """Refuse events that a watch does not save.
 
-    The end of a step is saved only with the rollback that follows it: that it has passed is told to the worker alone.
+    The end of a step is saved only with the rollback that follows it: only the worker hears that it has passed.
 
     :raises JournalRefusedError: one is of another kind, says that a step has passed, or is dated in the future.
     """
@@ -136,18 +136,18 @@ def _require_told_by_a_watch(events: Sequence[PendingEvent]) -> None:
         raise _refused("events of a watch", strange[0])
     kinds = {type(event.data) for event in events}
     if StepFinished in kinds and RollbackStarted not in kinds:
-        raise _refused("a step that is not over", "the end of one")
+        raise _refused("a step that is not over", "the end of a step")
     latest = datetime.now(UTC) + CLOCKS_DIFFER
     if any(event.at > latest for event in events):
-        raise _refused("events of the past", f"one of {max(event.at for event in events).isoformat()}")
+        raise _refused("past events", f"one of {max(event.at for event in events).isoformat()}")
 
 
 def _refused(expected: str, found: str) -> JournalRefusedError:
     return JournalRefusedError(
-        "the canary's journal is not that of this watch",
+        "the canary's journal belongs to another watch",
         expected=expected,
         found=found[:_FOUND_LIMIT],
-        remedy="see who writes below records/; nobody but Slipway should. The step is watched anew",
+        remedy="find out what else writes below records/; only Slipway should. The step's watch starts again",
     )
 
 
@@ -172,7 +172,7 @@ class CanaryJournal:
         try:
             return self._read()
         except SlipwayError as error:
-            log.warning("the canary's journal cannot be read, the step is watched anew: %s", error)
+            log.warning("the canary's journal cannot be read, the step's watch starts again: %s", error)
             return None
 
     def _read(self) -> WatchState | None:
@@ -215,7 +215,9 @@ class JournalKeeper:
         try:
             return await self._calls.run(self._journal.load)
         except TimedOutError as error:
-            log.warning("the canary's journal cannot be read, the step is watched anew: %s", error.in_short())
+            log.warning(
+                "the canary's journal cannot be read, the step's watch starts again: %s", error.in_short()
+            )
             return None
 
     def save(self, state: WatchState) -> None:

@@ -26,7 +26,7 @@ def require_protocol_deployed(spec: ReleaseSpec, observed: Observed) -> None:
     name = f"{observed.namespace}/{observed.name}"
     if found != asked:
         raise UserError(
-            f"{name} is not asked by the protocol of the release file",
+            f"{name} does not use the protocol of the release file",
             expected=f"`rollout.protocol: {asked}`",
             found=f"{found}, by the `protocolVersion` and the ports of its predictor's model",
             remedy=f"write `rollout.protocol: {found}`; to change the protocol of a live model, deploy it under "

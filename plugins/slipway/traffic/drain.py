@@ -87,13 +87,13 @@ class CandidateDrain:
         try:
             metrics = self._make_metrics()
         except Exception as error:  # a connection that is missing or wrong included
-            log.warning("requests that are open on the candidate cannot be counted: %s", error)
+            log.warning("open requests on the candidate cannot be counted: %s", error)
         else:
             self._in_thread(lambda: self._count_on(metrics), "open requests")
         try:
             service = self._make_service()
         except Exception as error:  # whatever it is: the rollback goes on
-            log.warning("the candidate's pods cannot be seen: %s", error)
+            log.warning("the candidate's pods cannot be read: %s", error)
             self._conclude(Drained("unseen", 0.0))
             return
         self._in_thread(lambda: self._watch(service), "drain")
@@ -128,14 +128,15 @@ class CandidateDrain:
         """Keep the newest count whose data are from after weight 0."""
         if not isinstance(metrics, CountsOpenRequests):
             log.info(
-                "the metrics source counts answers, not open requests: the candidate's pods are ended in time"
+                "the metrics source counts answers, not open requests: the candidate's pods are stopped after a set "
+                "time"
             )
             return
         while not self._is_over.is_set():
             try:
                 count = metrics.open_requests(self._revision)
             except Exception as error:  # whatever it is: what was not counted is not known
-                log.info("requests that are open on the candidate were not counted: %s", error)
+                log.info("open requests on the candidate were not counted: %s", error)
             else:
                 if count.at >= self._since:
                     self._count = _Count(count, time.monotonic())
@@ -167,7 +168,7 @@ class CandidateDrain:
         try:
             pods = service.pods()
         except Exception as error:  # whatever it is: what was not seen is not known
-            log.info("the candidate's pods were not seen: %s", error)
+            log.info("the candidate's pods were not read: %s", error)
         now_s, known = time.monotonic(), self._count
         if known is None:
             return Look(now_s, pods=pods)
@@ -178,20 +179,20 @@ class CandidateDrain:
         try:
             if not is_off(observe_service(service), self._revision):
                 log.warning(
-                    "the pods of %s stay: the route is not known to lead nobody to them", self._revision
+                    "the pods of %s are kept: a route may still lead requests to them", self._revision
                 )
                 return
             for pod in step.pods:
                 log.warning(
-                    "%s s after weight 0 the pod %s is ended, with what is open on it",
+                    "%s s after weight 0, the pod %s is stopped, with the requests that are open on it",
                     self._drain_s,
                     pod.name,
                 )
                 service.end_pod(pod, POD_GRACE_S)
         except SlipwayError as error:
-            log.warning("the candidate's pods could not be ended: %s", error.in_short())
+            log.warning("the candidate's pods could not be stopped: %s", error.in_short())
         except Exception as error:  # whatever it is: it is tried again
-            log.warning("the candidate's pods could not be ended: %s", error)
+            log.warning("the candidate's pods could not be stopped: %s", error)
 
 
 def is_off(observed: Observed | None, revision: str) -> bool:

@@ -96,7 +96,7 @@ class GoldenReplay:
         self._release_run, self._registry, self._ingress = release_run, registry, ingress
         self._settings = release_run.spec.rollout.golden_replay
         self._store = BlockingCalls("the object store, for golden requests", _LOAD_LIMIT_S)
-        self._lookups = BlockingCalls("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
+        self._lookups = BlockingCalls("Airflow, for the revisions' addresses", _LOOK_UP_LIMIT_S)
         self._loading: asyncio.Task[list[GoldenRequest]] | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self._pace = Pace(self._settings.timeout_s)
@@ -114,21 +114,23 @@ class GoldenReplay:
         """
         lacking = "the candidate" if not candidate_url else "stable" if not stable_url else ""
         if lacking:
-            return self._hindered(f"{lacking} has no URL of its own in the status of the InferenceService")
+            return self._not_replayed(
+                f"{lacking} has no URL of its own in the status of the InferenceService"
+            )
         began = time.monotonic()
         preparing = asyncio.create_task(self._prepare([stable_url, candidate_url]))
         try:
             if not await _is_done_before(preparing, stop):
-                return self._hindered("the golden set could not be read within a window")
+                return self._not_replayed("the golden set could not be read within a window")
             requests = preparing.result()
         except (SlipwayError, OSError) as error:
-            return self._hindered(str(error).rstrip("."))
+            return self._not_replayed(str(error).rstrip("."))
         finally:
             preparing.cancel()
         stable, candidate = self._endpoints[stable_url], self._endpoints[candidate_url]
         if not await self._is_measured(stable, requests[0], stop):
-            return self._hindered(
-                "stable has not answered a first golden request yet, by which others are timed"
+            return self._not_replayed(
+                "stable has not answered the first golden request yet, which sets the pace of the others"
             )
         self.obstacle = ""
         return await self._replay(requests, stable, candidate, stop, began)
@@ -138,10 +140,10 @@ class GoldenReplay:
         for task in (*self._rounds, *([self._measuring] if self._measuring else [])):
             task.cancel()
 
-    def _hindered(self, why: str) -> Window | None:
+    def _not_replayed(self, why: str) -> Window | None:
         """No window. A watch does not end for want of one: the plan's own limit does that."""
         self.obstacle = why
-        log.warning("no golden request is replayed: %s", why)
+        log.warning("no golden requests are replayed: %s", why)
         return None
 
     async def _prepare(self, urls: Sequence[str]) -> list[GoldenRequest]:
@@ -313,7 +315,7 @@ async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:
 def _decoupled(release_run: ReleaseRun) -> UserError:
     return UserError(
         f"golden requests cannot be replayed to {release_run.model!r} version {release_run.version}",
-        expected="a model that sends one response to a request, for that is what the V2 REST call gives",
+        expected="a model that sends one response for each request, as the V2 REST protocol does",
         found="a decoupled model",
         remedy="write `hold` or `rollback` under `rollout.on_inconclusive` in the release file",
     )
@@ -321,7 +323,7 @@ def _decoupled(release_run: ReleaseRun) -> UserError:
 
 def _too_large(release_run: ReleaseRun, settings: GoldenReplaySettings, largest: int) -> UserError:
     return UserError(
-        f"no golden request of {release_run.model!r} version {release_run.version} is small enough to be replayed",
+        f"no golden request of {release_run.model!r} version {release_run.version} is small enough to replay",
         expected=f"at most {settings.max_request_bytes} bytes",
         found=f"up to {largest} bytes for one row",
         remedy="raise `rollout.golden_replay.max_request_bytes` in the release file",

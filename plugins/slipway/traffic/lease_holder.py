@@ -82,9 +82,9 @@ class LeaseHolder:
 
     def keep_to_raise(self) -> None:
         """Renew the lease for a patch that raises a weight. To be called between looking at the InferenceService and
-        patching it: a pause that is noted later meets a holder that has patched, or whose next renewal tells of it.
+        patching it: a pause that is noted later meets a holder that has patched, or whose next renewal reports it.
 
-        :raises CanaryPausedError: a person wants the canary to stay at its weight; the renewal has told that it does.
+        :raises CanaryPausedError: a person wants the canary to stay at its weight; the renewal has confirmed it.
         :raises CanaryEndedError: as `keep`.
         """
         self.keep(to_raise=True)

@@ -46,7 +46,7 @@ class LiveService:
     ) -> Reconciliation:
         """Bring the InferenceService to a goal, at most as long as a revision may take to come up.
 
-        :param on_progress: is told of what was done; None: it is logged.
+        :param on_progress: is called with what was done; None: it is logged.
         :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
         :param observed: what was observed a moment ago; None: observe first.
         :param suffices: whether what is observed is enough, though the goal may not be reached.
@@ -77,7 +77,7 @@ class LiveService:
         """
         observed = self.observe()
         if observed is not None and observed.canary_percent is not None:
-            log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
+            log.warning("a canary is under way; rolling it back to %s", observed.stable_uri)
             left = observed.storage_uri
             way = WayBack(self.reach, drain_of(self._parts, left), left, on_progress=tell)
             way.go(RollBack(observed.stable_uri, candidate_uri), observed)

@@ -97,4 +97,4 @@ class RaisePermit:
         try:
             record.append(RaiseHeld(weight=weight, hold=hold.reason, until=hold.until))
         except SlipwayError as error:
-            log.warning("that the raise waits could not be written down: %s", error)
+            log.warning("that the raise waits could not be recorded: %s", error)

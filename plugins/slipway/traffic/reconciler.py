@@ -123,10 +123,10 @@ def _require_permitted(permit: Callable[[], None] | None, send_by_s: float) -> N
     require_fresh(permit)
     if time.monotonic() > send_by_s:
         raise TimedOutError(
-            "the permission to raise the weight came when nobody waited for it any more",
+            "the permission to raise the weight came too late",
             expected="an answer in time",
             found=f"one that came {time.monotonic() - send_by_s:.1f} s late",
-            remedy="nothing was sent; it is asked again",
+            remedy="nothing was sent; it asks again",
         )
 
 
@@ -141,15 +141,15 @@ def _require_possible(hook: KServeHook, action: Create) -> None:
         raise SpecError(
             f"{dialect.name} would refuse the pods of {hook.namespace}/{hook.name}; the InferenceService was not "
             "created",
-            expected=f"a predictor whose fields {dialect.name} takes",
+            expected=f"a predictor whose fields {dialect.name} accepts",
             found=" ".join(refused),
-            remedy="turn them on, or leave the keys out of the release file",
+            remedy="turn them on, or remove the keys from the release file",
         )
     problems = preflight(action.body, config=config)
     if problems:
         raise SpecError(
-            f"the InferenceService {hook.namespace}/{hook.name} would be one without canaries; it was not created",
-            expected="a service on which traffic can be split",
+            f"the InferenceService {hook.namespace}/{hook.name} could not have canaries; it was not created",
+            expected="a service whose traffic can be split",
             found=" ".join(problems),
             remedy="change the cluster, or `rollout.deployment_mode` in the release file",
         )
@@ -171,7 +171,7 @@ def reconcile(
     Safe to call at any time and from any process: each action follows from what is observed alone. An API that does
     not answer is raised at once: Airflow tries the task again.
 
-    :param on_progress: is told of what was done, whenever its reason is a new one.
+    :param on_progress: is called with what was done, whenever its reason is a new one.
     :param permit: is asked for each patch anew, after the observation whose resourceVersion the patch names and right
         before it is sent; it raises where the goal may not be pursued any more. Also for what is created.
     :param while_waiting: is called before each further observation.
@@ -187,12 +187,12 @@ def reconcile(
     limits = Limits(
         timeout_s, POLL_INTERVAL_S, outage_s=0.0, unnoted_after_s=min(NOTE_TIMEOUT_S, timeout_s / 2)
     )
-    reconciler, told = _reconciler(hook, goal, limits, suffices), ""
+    reconciler, reported = _reconciler(hook, goal, limits, suffices), ""
 
     def tell(reconciliation: Reconciliation | None) -> None:
-        nonlocal told
-        if reconciliation is not None and reconciliation.action.reason != told:
-            told = reconciliation.action.reason
+        nonlocal reported
+        if reconciliation is not None and reconciliation.action.reason != reported:
+            reported = reconciliation.action.reason
             on_progress(reconciliation)
 
     def carry_out(step: Observe | Act | Pause) -> Event:

@@ -123,7 +123,7 @@ class Rollback:
         try:
             counters = self._parts.make_metrics().read([candidate])[candidate].totals()
         except Exception as error:  # a connection that is missing or wrong included
-            log.warning("the candidate's final counts are not known: %s", error)
+            log.warning("the candidate's final counts are unknown: %s", error)
             return None, None
         return counters.requests, counters.errors
 

@@ -46,9 +46,9 @@ class RollbackNotes:
             while self._pending:
                 record.append(self._pending[0].data, at=self._pending[0].at)
                 self._pending.pop(0)
-        except Exception as error:  # whatever it is: the rollback goes on, and `finish` tells
+        except Exception as error:  # whatever it is: the rollback goes on, and `finish` reports it
             self._unwritten = error
-            log.warning("the record does not know of the rollback yet: %s", error)
+            log.warning("the rollback is not in the record yet: %s", error)
         else:
             self._unwritten = None
 

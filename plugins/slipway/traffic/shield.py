@@ -37,12 +37,12 @@ class CanaryShield:
         try:
             await self._calls.run(lambda: observe_service(self._service), limit_s=5.0)
         except SlipwayError as error:
-            log.warning("the way back could not be tried out: %s", error.in_short())
+            log.warning("the rollback could not be tested: %s", error.in_short())
 
     async def take_to_zero(self) -> Observed | None:
         """Roll back until no user is led to the candidate, and no further.
 
-        Percent 0 on the object is how a task that is run again, before the record tells of the rollback, learns that
+        Percent 0 on the object is how a task that is run again, before the record has the rollback, learns that
         the canary is over. In Standard mode the next action would remove it with the canary.
 
         :raises SlipwayError: it could not be done in time, or somebody else has changed the InferenceService.

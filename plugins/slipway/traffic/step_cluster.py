@@ -51,7 +51,7 @@ class CanaryCluster:
     """The cluster's side of one step.
 
     While users are watched nothing here is waited for: a cluster that hangs must not keep the judge from its windows.
-    What a look or a renewal has found is raised by the next call of `keep_up`.
+    What a look or a renewal has found is raised by the next call of `poll`.
 
     :param step: index of the step, and `weight` its percent.
     :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
@@ -89,7 +89,7 @@ class CanaryCluster:
 
     @property
     def paused(self) -> str:
-        """Why a person wants the canary to stay at its weight, as the last renewal told; "" where nobody does."""
+        """Why a person wants the canary to stay at its weight, as the last renewal found; "" where nobody does."""
         return self._lease_holder.paused
 
     @property
@@ -105,7 +105,7 @@ class CanaryCluster:
         :raises ReleaseHeldError: there is a freeze, or no release window is open.
         :raises RaiseRefusedError: the record does not permit the weight, or not any more.
         """
-        told = ""
+        logged = ""
         while True:
             try:
                 return await self._reach_weight()
@@ -113,9 +113,9 @@ class CanaryCluster:
                 if self._step > 0:
                     raise
                 # Nobody is led to the candidate yet, so there is nothing to judge meanwhile.
-                if told != str(paused):
-                    told = str(paused)
-                    log.info("the first percent waits: %s", paused.in_short())
+                if logged != str(paused):
+                    logged = str(paused)
+                    log.info("the first raise waits: %s", paused.in_short())
                 await asyncio.sleep(PAUSED_POLL_S)
             except UserError:
                 # What looks like another's change may be the end of the canary by its guard.
@@ -196,7 +196,7 @@ class CanaryCluster:
         if self._unjudged_since_s is not None:
             unjudged_s = time.monotonic() - self._unjudged_since_s
             if unjudged_s > UNJUDGED_LIMIT_S:
-                log.warning("users were not judged for %.0f s: the lease is not renewed any more", unjudged_s)
+                log.warning("users were not judged for %.0f s: the lease is no longer renewed", unjudged_s)
                 return
         if self._lease_holder.is_due:
             await self._renew(boots=self._step == 0)
@@ -208,7 +208,7 @@ class CanaryCluster:
         if observed.share(observed.revision_of(self._release_run.storage_uri)) > 0:
             self._unjudged_since_s = time.monotonic()
 
-    def keep_up(self, *, look_too: bool = False) -> None:
+    def poll(self, *, look_too: bool = False) -> None:
         """To be called whenever users' answers were seen and judged: renews the lease where it is due, without waiting.
         Who judges none does not call it, and loses the lease.
 
@@ -272,7 +272,7 @@ class CanaryCluster:
             observed = await self._calls.run(lambda: observe_service(self._service))
         except TransientError as error:
             self._has_answered = False
-            log.warning("the InferenceService could not be looked at: %s", error.in_short())
+            log.warning("the InferenceService could not be read: %s", error.in_short())
             return
         if observed is not None:
             self.urls = observed.urls
@@ -282,10 +282,10 @@ class CanaryCluster:
         if is_other_weight or isinstance(action, Patch | Impossible):
             await self._calls.run(self._lease_holder.require_not_ended)
             raise ForeignChangeError(
-                f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
+                f"something else changed the InferenceService {self._service.namespace}/{self._service.name}",
                 expected=f"{self._release_run.storage_uri} at {self._weight} %",
                 found=self._found(observed, action),
-                remedy="ask who did it; the release is taken back as far as it is its own",
+                remedy="find out who changed it; the release rolls back its own part",
             )
 
     def _found(self, observed: Observed | None, action: Action) -> str:

@@ -69,7 +69,7 @@ class StepWatch:
 
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     :param cluster: the step's weight and lease.
-    :param live: has pages told after every window; it is waited for by nobody.
+    :param live: updates pages after every window; nothing waits for it.
     :param hold: only watch and report, whatever the step's time.
     :param until_resumed: only watch while the canary is paused.
     """
@@ -100,12 +100,12 @@ class StepWatch:
             metrics,
             plan.window_s,
             release_run.spec.rollout.metrics.timeout_s + _SPARE_S,
-            on_reading=lambda: self._cluster.keep_up(),
+            on_reading=lambda: self._cluster.poll(),
             on_unwatched=lambda window: self.judge.count_unjudged(window),
         )
         self._stable = self._candidate = ""
         self._seen_weight: int | None = None
-        self._told = self._told_pause = ""
+        self._logged_status = self._logged_pause = ""
         self._take_over(state)
 
     async def run(self) -> StepEnd:
@@ -167,19 +167,19 @@ class StepWatch:
         return decision, reason
 
     async def _take_back(self, reason: str, by: str) -> None:
-        """Shield the users, then tell of it. What hinders that hinders the rollback of the release as well, which
+        """Shield the users, then report it. What hinders that hinders the rollback of the release as well, which
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
-        log.warning("the users are taken back, by %s%s", by, "" if by == "judge" else f": {reason}")
+        log.warning("users are moved back, by %s%s", by, "" if by == "judge" else f": {reason}")
         self._tell(RollbackStarted(reason=reason, by=by, stable_storage_uri=stable_uri))
         try:
             observed = await self._shield.take_to_zero()
         except SlipwayError as error:
-            log.error("the candidate could not be taken to weight 0: %s", error)
+            log.error("the candidate's weight could not be set to 0: %s", error)
         else:
             if observed is not None:
-                log.info("no new request is led to the candidate: weight 0 is seen in the traffic")
+                log.info("no new requests reach the candidate: the traffic shows weight 0")
                 self._seen_weight = 0
                 self._tell(WeightObserved(weight=0, traffic=dict(observed.traffic)))
         self._show(self.judge.standing(), "roll_back")
@@ -197,7 +197,7 @@ class StepWatch:
             else:
                 self._reader.readings = saved.readings
         except SlipwayError as error:
-            log.warning("the canary's journal holds no judge, the step is watched anew: %s", error)
+            log.warning("the canary's journal holds no judge, the step's watch starts again: %s", error)
 
     def _take_over(self, state: WatchState) -> None:
         self.judge = CanaryJudge.from_json(state.judge)
@@ -239,11 +239,11 @@ class StepWatch:
             self._show(verdict)
             if decision == "continue" and not self._until_resumed and time.monotonic() < report_at:
                 if window is not None:
-                    self._cluster.keep_up(look_too=True)
+                    self._cluster.poll(look_too=True)
                 continue
             if not await self._cluster.answers(ANSWER_LIMIT_S, renew=window is not None):
                 continue
-            # The answer may tell of a pause, which stops the one end, or of its end, which is another.
+            # The answer may report a pause, which stops the one end, or the end of a pause, which is another.
             decision, resumed = self._decide(verdict), self._until_resumed and not self._cluster.paused
             if decision == "continue" and not resumed and time.monotonic() < report_at:
                 continue
@@ -264,7 +264,7 @@ class StepWatch:
             while not replaying.done() and self._decide(verdict) != "roll_back":
                 await asyncio.wait({replaying}, timeout=ANSWER_LIMIT_S)
                 if window is not None:
-                    self._cluster.keep_up()
+                    self._cluster.poll()
             replayed = replaying.result() if replaying.done() else None
         finally:
             replaying.cancel()
@@ -274,11 +274,13 @@ class StepWatch:
 
     def _decide(self, verdict: Verdict) -> Decision:
         """Return what the plan says."""
-        if self._cluster.paused != self._told_pause:
-            self._told_pause = self._cluster.paused
+        if self._cluster.paused != self._logged_pause:
+            self._logged_pause = self._cluster.paused
             log.info(
                 "%s",
-                f"the canary is paused: {self._told_pause}" if self._told_pause else "the canary goes on",
+                f"the canary is paused: {self._logged_pause}"
+                if self._logged_pause
+                else "the canary continues",
             )
         return decide(
             verdict,
@@ -317,7 +319,7 @@ class StepWatch:
     def _judged(self, window: Window | None) -> Verdict:
         """Let the judge look at the window, and tell the record all it takes to judge it again.
 
-        What users met is told apart from what was replayed: the counts are theirs, those of times that nobody watched
+        What users met is kept apart from what was replayed: the counts are theirs, those of times that nobody watched
         included; the verdict's window has its source.
         """
         judge, first_bad_at = self.judge, self._reader.first_bad_at
@@ -336,13 +338,13 @@ class StepWatch:
         )
         self._live.judged(verdict)
         log.info(window_line(verdict, self.events[-1].at))
-        if verdict.status != self._told:
-            self._told = verdict.status
+        if verdict.status != self._logged_status:
+            self._logged_status = verdict.status
             log.info("%s: %s", verdict.status, verdict.reason)
         return verdict
 
     def _show(self, verdict: Verdict, decision: str = "") -> None:
-        """Have pages told where the step stands; users come first, so never before what protects them.
+        """Update pages on where the step stands; users come first, so never before what protects them.
 
         :param decision: at the end of the step.
         """
@@ -365,7 +367,7 @@ class StepWatch:
         )
 
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
-        why = "" if reason == verdict.reason else f". {reason}"  # the verdict's own was told with it
+        why = "" if reason == verdict.reason else f". {reason}"  # the verdict's own was logged with it
         log.info("the step at %s %% is over: %s%s", self._step.weight, verdict.status, why)
         totals = verdict.statistics.step
         self._tell(

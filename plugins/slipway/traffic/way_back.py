@@ -35,8 +35,8 @@ class WayBack:
     over. In Knative mode the good version comes back meanwhile. An InferenceService that is deleted takes its pods with
     it, and a preview has had no user: neither is drained.
 
-    :param on_progress: is told of what was done, once for each reason.
-    :param on_weight_0: is told the revision, when no new request was seen to be led there.
+    :param on_progress: is called with what was done, once for each reason.
+    :param on_weight_0: is called with the revision, when no new requests were seen to reach it.
     :param before_removal: is called before the candidate is taken away, while its router still counts it.
     """
 
@@ -55,7 +55,7 @@ class WayBack:
         self._tell = on_progress
         self._tell_weight_0 = on_weight_0
         self._before_removal = before_removal
-        self._told = ""
+        self._reported = ""
         self._had_users: bool | None = None
         self.candidate: str | None = None
         self.weight_0_at: datetime | None = None
@@ -98,6 +98,6 @@ class WayBack:
                 self._tell_weight_0(self.candidate, self.weight_0_at)
                 if self._had_users and now.observed is not None:
                     self._drain.begin(self.candidate, self.weight_0_at)
-        if now.action.reason != self._told:
-            self._told = now.action.reason
+        if now.action.reason != self._reported:
+            self._reported = now.action.reason
             self._tell(now)

@@ -30,18 +30,18 @@ class WindowReader:
     A window is what was *watched*. Where it would last more than twice as long as planned (the triggerer died, or stood
     still; the source was away; the release went on to its next step), the requests of that time are no window: they may
     have met anything, at another weight, and as one window they would be one look, and much bake time that nobody has
-    watched. They are counted all the same, see `on_unwatched`, and the next window begins with the reading that ended
-    the gap. A gap in the middle of the watch is told as a window without data; one before it begins, or after windows
-    without data, is told already.
+    watched. They are counted anyway, see `on_unwatched`, and the next window begins with the reading that ended the
+    gap. A gap in the middle of the watch is reported as a window without data; one before it begins, or after windows
+    without data, is reported already.
 
-    How long a window waits is told by the monotonic clock; in which order readings are, and how long a window was, by
+    The monotonic clock says how long a window waits; in which order readings are, and how long a window was, by
     the source. One whose clock went back shows what was long ago: no data. Where data are of the moment, the reader's
     process dates them, and what another process has saved may be ahead: then they begin anew, after a gap.
 
     :param limit_s: how long one reading is waited for; the source's own limit is shorter.
     :param on_reading: is called after each reading that showed the users' answers, as long as windows are judged: not
         when the last one is longer ago than one may take to close.
-    :param on_unwatched: is told of the requests of a gap.
+    :param on_unwatched: is called with the requests of a gap.
 
     `readings` is what the next window begins with; `no_data_reason` is why the last one was none; `first_bad_at` is
     when the candidate's first error was seen.
@@ -140,7 +140,7 @@ class WindowReader:
         self.readings = reading
         self._on_unwatched(gap)
         self.no_data_reason = (
-            f"nobody watched for {gap.seconds:.0f} s; a window of {self._window_s:g} s is what can be judged"
+            f"nothing watched for {gap.seconds:.0f} s; only a window of {self._window_s:g} s can be judged"
         )
         return True, saw
 
@@ -162,7 +162,7 @@ class WindowReader:
             # A source that dates its data itself shows old ones; one whose data are of the moment was dated by another
             # process.
             if self._metrics.lag_s or not is_saved:
-                self.no_data_reason = f"the source's clock went back: its data are of {back_s:.0f} s ago"
+                self.no_data_reason = f"the source's clock went backward: its data are {back_s:.0f} s old"
                 return None
             self._begin_anew(found)
         known = self._last or {}

@@ -39,7 +39,7 @@ class CanaryStepTrigger(BaseTrigger):
     judge's state), ``elapsed_s`` (in this step), ``events`` (for the record: ``kind``, ``at``, ``data``) and
     ``error`` (`SlipwayError.to_dict()` or None).
 
-    A verdict against the candidate is carried out before it is told: the trigger itself takes the weight to 0, so
+    A verdict against the candidate is carried out before it is reported: the trigger itself takes the weight to 0, so
     that no user waits for a worker. Everything it does follows from what it observes; two of it do no harm.
 
     After each window the state is saved in the object store, so that a triggerer that is started anew goes on with

@@ -83,5 +83,5 @@ class HoldChangedTrigger(BaseTrigger):
         try:
             return holds, RecordReader(store, self.model, self.version).last_seq()
         except SlipwayError as error:
-            log.warning("the record could not be looked at: %s", error)
+            log.warning("the record could not be read: %s", error)
             return holds, -1

@@ -60,7 +60,7 @@ class LockFreedTrigger(BaseTrigger):
             try:
                 body = await asyncio.to_thread(store.read, lock_key(self.model), most_bytes=LOCK_LIMIT_BYTES)
             except SlipwayError as error:
-                log.warning("the lock could not be looked at: %s", error)
+                log.warning("the lock could not be read: %s", error)
                 continue
             if body is None or not self._is_holders(body):
                 break

@@ -1,4 +1,4 @@
-"""Noticing that a notice waits to be delivered: one small listing now and then, and none where nobody is to be told."""
+"""Notices when a notice waits to be delivered: one small listing now and then, none if nobody is to be notified."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ class OutboxTrigger(BaseEventTrigger):
             BlockingCalls("the folder of release files", _LIMIT_S),
             BlockingCalls("the object store", _LIMIT_S),
         )
-        told, told_at, looked_at = "", 0.0, float("-inf")
+        reported, reported_at, looked_at = "", 0.0, float("-inf")
         while True:
             try:
                 is_somebody = await files.run(lambda: names_somebody(Path(self.releases_dir)))
                 if is_somebody or time.monotonic() - looked_at >= IDLE_INTERVAL_S:
                     looked_at = time.monotonic()
                     first = await store.run(self._first_due)
-                    if first and (first != told or time.monotonic() - told_at >= AGAIN_S):
-                        told, told_at = first, time.monotonic()
+                    if first and (first != reported or time.monotonic() - reported_at >= AGAIN_S):
+                        reported, reported_at = first, time.monotonic()
                         yield TriggerEvent({"first": first})
             except Exception as error:  # a trigger that ends would tell nobody any more
-                log.warning("the outbox could not be looked at: %s: %s", type(error).__name__, error)
+                log.warning("the outbox could not be read: %s: %s", type(error).__name__, error)
             await asyncio.sleep(POLL_INTERVAL_S)
 
     def _first_due(self) -> str:

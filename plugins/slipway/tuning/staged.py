@@ -69,7 +69,7 @@ class StagedTrials:
     def load(self, role: Role, setting: Setting) -> str:
         """Load a setting in place of what the role had; return its name on the server.
 
-        :raises LoadRefusedError: the server does not load it, or serves it otherwise than it was told to.
+        :raises LoadRefusedError: the server does not load it, or does not serve it as it was loaded.
         """
         name = staged_name(self._model, role)
         unload_models(self._hook, [name], self._timeout_s)
@@ -121,7 +121,7 @@ def await_ready(hook: TritonHook, name: str, timeout_s: float) -> None:
 def _pause(hook: TritonHook, name: str, deadline: float, wanted: str, states: set[str]) -> None:
     if time.monotonic() > deadline:
         raise TimedOutError(
-            f"{name!r} on Triton at {hook.address} is not {wanted} in time",
+            f"{name!r} on Triton at {hook.address} did not become {wanted} in time",
             found=", ".join(sorted(states)) or "no entry for it in the server's index",
             remedy="read the server's log",
         )

@@ -85,14 +85,14 @@ def _slipway_error(request: Request, error: Exception) -> Response:
     if isinstance(error, TransientError) and not isinstance(error, StoreUnavailableError):
         return problem(request, 503, _sentence(error), error.remedy or "")
     if isinstance(error, TransientError):
-        log.warning("a page could not be made: %s", error)
+        log.warning("a page could not be rendered: %s", error)
         return problem(
             request,
             503,
             "Storage is not answering; there is nothing current to show.",
             "Try again in a moment. Releases, the judge and rollbacks do not depend on this page.",
         )
-    log.error("a page could not be made: %s", error)
+    log.error("a page could not be rendered: %s", error)
     return problem(request, 500, "Slipway could not answer.", "The API server's log says why.")
 
 

@@ -30,17 +30,17 @@ from slipway_core.errors import SlipwayError
 log = logging.getLogger(__name__)
 
 PAUSED: Mapping[str, str] = {
-    MODEL_RELEASE: "no release starts or goes on, and a canary whose step ends meanwhile is taken back as soon as "
-    "its lease runs out, within about a minute",
-    MODEL_ROLLBACK: "no rollback that somebody asks for begins",
-    MODEL_INTAKE: "no version that lands starts its release",
-    NOTIFICATION_DELIVERY: "no notice is sent",
-    CANARY_PAUSE: "no canary is paused or resumed",
-    VERSION_REJECTION: "no version is rejected",
-    RELEASE_FREEZE: "nothing is frozen or thawed",
-    FLEET_WATCH: "no fleet is watched",
+    MODEL_RELEASE: "no release starts or continues, and a canary whose step ends is rolled back when its lease "
+    "expires, within about a minute",
+    MODEL_ROLLBACK: "rollbacks that people request do not start",
+    MODEL_INTAKE: "uploaded versions do not start their releases",
+    NOTIFICATION_DELIVERY: "no notices are sent",
+    CANARY_PAUSE: "canaries cannot be paused or resumed",
+    VERSION_REJECTION: "versions cannot be rejected",
+    RELEASE_FREEZE: "freezes cannot be set or lifted",
+    FLEET_WATCH: "fleets are not watched",
 }
-"""What a DAG that is paused in Airflow keeps from happening."""
+"""What does not happen while a DAG is paused in Airflow."""
 _REMEMBERED = timedelta(days=1)
 _TEXT_LIMIT = 400
 
@@ -51,11 +51,11 @@ def deployment_warnings() -> tuple[str, ...]:
     try:
         found += _answers.get("").value
     except SlipwayError as error:  # that Airflow's database is away shows by itself
-        log.info("whether DAGs are paused is not known: %s", error)
+        log.info("it is unknown whether DAGs are paused: %s", error)
     return tuple(found)
 
 
-def told(paused: Iterable[str], unreadable: Any, at: datetime | None) -> tuple[str, ...]:
+def warnings_of(paused: Iterable[str], unreadable: Any, at: datetime | None) -> tuple[str, ...]:
     """Return the warnings of what Airflow's database says.
 
     :param paused: the DAGs that are paused.
@@ -63,7 +63,7 @@ def told(paused: Iterable[str], unreadable: Any, at: datetime | None) -> tuple[s
     :param at: when it did.
     """
     found = [
-        f"The DAG {dag_id} is paused in Airflow: {PAUSED[dag_id]}. Unpause it there, by the toggle beside its name."
+        f"The DAG {dag_id} is paused in Airflow: {PAUSED[dag_id]}. Unpause it there with the toggle next to its name."
         for dag_id in PAUSED
         if dag_id in set(paused)
     ]
@@ -71,8 +71,8 @@ def told(paused: Iterable[str], unreadable: Any, at: datetime | None) -> tuple[s
         reasons = unreadable.get("reasons")
         first = str(reasons[0]) if isinstance(reasons, list) and reasons else "no reason was kept"
         found.append(
-            f"Messages of the intake queue cannot be read (last at {at:%Y-%m-%d %H:%M:%S} UTC); all of incoming/ was "
-            f"looked at instead. {first[:_TEXT_LIMIT]}"
+            f"Messages of the intake queue cannot be read (last at {at:%Y-%m-%d %H:%M:%S} UTC); all of incoming/ "
+            f"was scanned instead. {first[:_TEXT_LIMIT]}"
         )
     return tuple(found)
 
@@ -103,8 +103,8 @@ def _ask(_: str) -> tuple[str, ...]:
             .limit(1)
         ).first()
         if last is None:
-            return told(paused, None, None)
-        return told(paused, XComModel.deserialize_value(last), last.timestamp)
+            return warnings_of(paused, None, None)
+        return warnings_of(paused, XComModel.deserialize_value(last), last.timestamp)
 
 
 _answers: Answers[str, tuple[str, ...]] = Answers(

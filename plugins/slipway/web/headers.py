@@ -66,7 +66,7 @@ class SecurityHeaders:
         try:
             await self._app(scope, receive, send_with_headers)
         except Exception:
-            # Also where the page that tells of an error cannot be made. Who asks learns nothing of the inside.
+            # Also where the page that reports an error cannot be made. Who asks learns nothing of the inside.
             log.exception("a request of Slipway's dashboard failed")
             if has_begun:
                 raise

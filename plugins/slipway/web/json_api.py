@@ -30,7 +30,7 @@ def models(sources: Read) -> dict[str, Any]:
         **_read(known),
         "models": [_document(one) for one in with_those_never_released(known.value.models).values()],
         "freezes": [one.model_dump(mode="json") for one in known.value.freezes],
-        **_beside(sources, ALL),
+        **_unrecorded(sources, ALL),
     }
 
 
@@ -41,7 +41,7 @@ def model(sources: Read, model: str, most_age_s: MostAge = None) -> dict[str, An
     With `most_age_s` an older document is none: 503.
     """
     known = known_model(sources, model, most_age_s=most_age_s)
-    return {**_read(known), **known.value.model_dump(mode="json"), **_beside(sources, model)}
+    return {**_read(known), **known.value.model_dump(mode="json"), **_unrecorded(sources, model)}
 
 
 @router.get("/models/{model}/versions/{version}")
@@ -82,8 +82,8 @@ def _read(known: Known[Any]) -> dict[str, Any]:
     }
 
 
-def _beside(sources: Sources, model: str) -> dict[str, Any]:
-    """Return what no record knows: runs that wait, and what is uploaded but cannot be released."""
+def _unrecorded(sources: Sources, model: str) -> dict[str, Any]:
+    """Return what no record knows: runs that wait, and what has landed and cannot be released."""
     waiting = known_waiting()
     runs = () if waiting is None else waiting.value
     try:

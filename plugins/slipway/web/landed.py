@@ -14,13 +14,13 @@ PAGES = 3
 
 
 ACT_AGE_S = 3.0
-"""By what is older no act is refused."""
+"""No act is refused because of older data."""
 
 
 def landed_versions(sources: Sources, model: str) -> Landed:
     """Return what there is of a model below `incoming/`.
 
-    :raises StoreUnavailableError: it cannot be told.
+    :raises StoreUnavailableError: that is unknown.
     """
     try:
         document = sources.read_model.known_model(model, most_age_s=ACT_AGE_S).value

@@ -37,7 +37,7 @@ def webhook_secret() -> str:
     try:
         return str(extra_of(connection).get(SECRET_EXTRA) or "")
     except ValueError as error:
-        log.warning("the connection %r cannot be used, so no webhook is taken: %s", MLFLOW_CONN_ID, error)
+        log.warning("the connection %r is invalid, so no webhook is accepted: %s", MLFLOW_CONN_ID, error)
         return ""
 
 
@@ -45,13 +45,13 @@ def start_syncs(registered_model: str, delivery_id: str) -> list[str]:
     """Start a sync of each model with that registered model; return the runs' ids.
 
     A delivery that comes again starts nothing: its runs' ids exist. Nor does one for a model whose sync waits for its
-    turn already: that one will see what this one tells of.
+    turn already: that one will see what this one reports.
     """
     started = []
     for model in _models_of(registered_model, releases_dir()):
         prefix = f"mlflow__{model}__"
         if _waits(prefix):
-            log.info("a sync of %s waits for its turn already", model)
+            log.info("a sync of %s is already waiting", model)
             continue
         try:
             trigger_dag(
@@ -61,7 +61,7 @@ def start_syncs(registered_model: str, delivery_id: str) -> list[str]:
                 triggered_by=DagRunTriggeredByType.REST_API,
             )
         except DagRunAlreadyExists:
-            log.info("the delivery %s has come before", delivery_id)
+            log.info("the delivery %s was received before", delivery_id)
             continue
         started.append(f"{prefix}{delivery_id}")
     return started
@@ -73,7 +73,7 @@ def _models_of(registered_model: str, folder: Path) -> list[str]:
         try:
             registry = load_model_spec(folder, model).registry
         except UserError as error:
-            log.warning("whether %s has that registry is not known: %s", model, error)
+            log.warning("it is unknown whether %s has that registry: %s", model, error)
             continue
         if registry is not None and registry.mlflow.registered_model == registered_model:
             found.append(model)

@@ -23,7 +23,7 @@ BODY_LIMIT_S = 10.0
 
 
 class _OversizedError(Exception):
-    """A body is larger than it may be."""
+    """A body is too large."""
 
 
 def make_webhook_router(secret: Callable[[], str], start: Callable[[str, str], list[str]]) -> APIRouter:
@@ -58,9 +58,9 @@ def make_webhook_router(secret: Callable[[], str], start: Callable[[str, str], l
         except WebhookRefusedError as error:
             # Who asks learns nothing; who reads the log does.
             log.info("a webhook was refused: %s", error)
-            return JSONResponse({"detail": "not signed as it should be"}, 401)
+            return JSONResponse({"detail": "not signed correctly"}, 401)
         except Exception:  # MLflow sends it again; the schedule repairs what is lost
-            log.exception("a webhook could not be taken")
+            log.exception("a webhook could not be accepted")
             return JSONResponse({"detail": "not now"}, 503)
         return JSONResponse({"started": started}, 202)
 

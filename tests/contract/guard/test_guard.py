@@ -85,7 +85,7 @@ def test_a_canary_whose_lease_is_renewed_is_left_alone(stage: Stage, start_guard
     lease = stage.lease()
     assert lease is not None
     assert not lease.is_ended
-    assert set(guard.told()) == {"started", "watching"}
+    assert set(guard.events()) == {"started", "watching"}
 
 
 def test_a_lease_that_is_renewed_late_is_renewed(stage: Stage, start_guard: Guards) -> None:
@@ -96,7 +96,7 @@ def test_a_lease_that_is_renewed_late_is_renewed(stage: Stage, start_guard: Guar
     with driven(stage, every_s=3.5):
         looks_on(guard, 11)
     assert stage.candidate_share() == 20
-    assert set(guard.told()) == {"started", "watching"}
+    assert set(guard.events()) == {"started", "watching"}
 
 
 def test_what_the_release_decided_before_the_end_comes_too_late(stage: Stage, start_guard: Guards) -> None:
@@ -141,7 +141,7 @@ def test_a_guard_that_is_restarted_watches_anew(stage: Stage, start_guard: Guard
     second.wait_for("watching")
     stage.wait_for_weight_0(3 + SLACK_S)
     second.wait_for("users_safe")
-    assert "canary_ended" not in first.told()
+    assert "canary_ended" not in first.events()
 
 
 def test_two_guards_at_once_do_what_one_does(stage: Stage, start_guard: Guards) -> None:
@@ -149,12 +149,12 @@ def test_two_guards_at_once_do_what_one_does(stage: Stage, start_guard: Guards) 
     guards = [start_guard(stage), start_guard(stage)]
     stage.start_canary(weight=20, lease_s=2)
     stage.wait_for_weight_0(2 + SLACK_S)
-    wait_until(lambda: any("users_safe" in guard.told() for guard in guards), "one has seen it through")
+    wait_until(lambda: any("users_safe" in guard.events() for guard in guards), "one has seen it through")
     for guard in guards:
         looks_on(guard, 1)
         assert guard.is_running
     assert len(stage.events()) == 1
-    assert sum(guard.told().count("patched") for guard in guards) == 1
+    assert sum(guard.events().count("patched") for guard in guards) == 1
     assert stage.observed().canary_percent == 0
 
 
@@ -212,7 +212,7 @@ def test_sigterm_ends_the_watch_cleanly(stage: Stage, start_guard: Guards) -> No
     guard = start_guard(stage)
     guard.wait_for("watching")
     assert guard.stop() == 0
-    assert guard.told()[-1] == "stopped"
+    assert guard.events()[-1] == "stopped"
     assert stage.candidate_share() == 20
 
 
@@ -220,7 +220,7 @@ def test_once_ends_at_once_where_no_canary_is(stage: Stage, start_guard: Guards)
     """A CronJob's run has nothing to watch most of the time: exit code 0."""
     guard = start_guard(stage, "--once")
     assert guard.wait() == 0
-    assert guard.told() == ["started", "stopped"]
+    assert guard.events() == ["started", "stopped"]
 
 
 def test_once_ends_a_dead_canary_and_leaves_a_living_one(make_stage: Stages, start_guard: Guards) -> None:
@@ -242,7 +242,7 @@ def test_once_that_cannot_end_a_canary_says_so_by_its_exit_code(stage: Stage, st
     assert stage.patch(SERVICES, NAME, third)
     guard = start_guard(stage, "--once")
     assert guard.wait(1 + SLACK_S) == 1
-    assert "left_alone" in guard.told()
+    assert "left_alone" in guard.events()
     lease = stage.lease()
     assert lease is not None
     assert not lease.is_ended

@@ -58,7 +58,7 @@ def _file(case: Case) -> str:
     return f"case-{CASES.index(case)}.yaml"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.told}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}: {case.description}")
 def test_an_alert_fires_when_it_must_and_only_then(told: dict[str, str], case: Case) -> None:
     """As the case says, with its labels, and with its texts filled in."""
     assert told[_file(case)].strip() == "SUCCESS"

@@ -45,7 +45,7 @@ def lowering(locale: str) -> bytes:
     return model_of([node], [value("text", 8, ["n"])], [value("lowered", 8, ["n"])], [])
 
 
-def with_weights_beside(location: str) -> tuple[bytes, bytes, bytes]:
+def with_external_weights(location: str) -> tuple[bytes, bytes, bytes]:
     """A classifier with its first weights in a file of that name; return the model, the file, and the whole model."""
     whole = classifier()
     model = onnx.load_from_string(whole)
@@ -89,7 +89,7 @@ def test_a_quantised_source_is_compared_at_its_own_level(
 
 def test_weights_beside_the_model_become_part_of_it(onnx_pod: Pod, store: ObjectStore, prefix: str) -> None:
     """The file is downloaded, its digest is in the result, and one whole model is made that answers alike."""
-    model, data, whole = with_weights_beside("model.onnx.data")
+    model, data, whole = with_external_weights("model.onnx.data")
     url = store.put(f"{prefix}-in/model.onnx", model)
     beside = store.put(f"{prefix}-in/model.onnx.data", data)
     rows = RANDOM.random((ROWS, 4)).astype(np.float32)
@@ -109,7 +109,7 @@ def test_weights_elsewhere_are_not_taken(
     onnx_pod: Pod, store: ObjectStore, prefix: str, location: str
 ) -> None:
     """A path that leads out of the model's folder, a file that is not there, and one that is too short."""
-    model, data, _ = with_weights_beside(location)
+    model, data, _ = with_external_weights(location)
     store.put(f"{prefix}-in/short.data", data[:3])
     url = store.put(f"{prefix}-in/model.onnx", model)
     golden = store.put_arrays(f"{prefix}-in/golden.npz", X=RANDOM.random((ROWS, 4)).astype(np.float32))

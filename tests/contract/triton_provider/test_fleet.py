@@ -134,7 +134,7 @@ def test_one_that_hangs_in_the_middle_takes_the_others_back(
 
     monkeypatch.setattr(fleet_servers.PlainServers, "load", stopped)
     try:
-        with pytest.raises(ServerUnavailableError, match="nor led back on fleet_2"):
+        with pytest.raises(ServerUnavailableError, match="not restored on fleet_2"):
             # What the others need of it on a busy machine; the one that hangs takes it twice.
             load(servers, 2, timeout_s=6.0).execute({"task_state_store": store})  # type: ignore[typeddict-item]
     finally:
@@ -178,7 +178,7 @@ def test_fleet_that_is_none(
     servers: list[TritonServer], hooks: list[TritonHook], conn_ids: list[str]
 ) -> None:
     """No server, or one that is named twice, is a mistake in the DAG."""
-    with pytest.raises(AirflowFailException, match="each once"):
+    with pytest.raises(AirflowFailException, match="each listed once"):
         load(servers, 2, triton_conn_ids=conn_ids).execute({})
 
 

@@ -172,7 +172,7 @@ def test_load_with_files_of_the_worker(hook: TritonHook, config: dict[str, Any],
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"config": "{"}, "no JSON"),
+        ({"config": "{"}, "not valid JSON"),
         ({"config": "[]"}, "'config'"),
         ({"timeout_s": "soon"}, "'timeout_s'"),
         ({"config": "", "files": {"1/model.onnx": "x"}}, "without a configuration"),

@@ -187,5 +187,5 @@ def test_stream_needs_grpc(either: TritonHook, config: dict[str, Any]) -> None:
     if either.settings.inference == "grpc":
         assert either.infer_stream("table", 2, [{"x": ROW}], ["y"])[0][0]["y"].tolist() == [[3, 6]]
         return
-    with pytest.raises(UserError, match="over HTTP alone"):
+    with pytest.raises(UserError, match="over HTTP only"):
         either.infer_stream("table", 2, [{"x": ROW}], ["y"])

@@ -230,8 +230,8 @@ class StreamsDouble:
 
     def explained(self, verdict: Verdict) -> Verdict:
         """Add the obstacle."""
-        told = f"{verdict.reason} {self.obstacle}" if self.obstacle else verdict.reason
-        return replace(verdict, reason=told)
+        reason = f"{verdict.reason} {self.obstacle}" if self.obstacle else verdict.reason
+        return replace(verdict, reason=reason)
 
     def stop(self) -> None:
         """Note it."""

@@ -39,11 +39,11 @@ def page_with(text: str, commands: str) -> str:
 
 
 def _command(command: Any) -> str:
-    told, _, examples = inspect.cleandoc(command.help).partition(_EXAMPLES)
+    description, _, examples = inspect.cleandoc(command.help).partition(_EXAMPLES)
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     own = [one for one in command.params if one.param_type_name == "option" and one.name not in COMMON]
     usage = " ".join(["slipway", command.name, *(_metavar(one) for one in arguments)])
-    parts = [f"#### `{usage}`", told.replace("\n\n", "\n\n")]
+    parts = [f"#### `{usage}`", description.replace("\n\n", "\n\n")]
     if own:
         parts.append("| option | default | what |\n|---|---|---|\n" + "\n".join(map(_row, own)))
     lines = [line.strip().strip("`") for line in examples.splitlines() if line.strip()]

@@ -73,12 +73,12 @@ class FakeSlipway:
         if parts == [""]:
             listed = [_listed(name, one) for name, one in self.models.items()]
             freezes = [one.model_dump(mode="json") for one in self.freezes]
-            return 200, {"models": listed, "freezes": freezes, **self._beside()}
+            return 200, {"models": listed, "freezes": freezes, **self._unrecorded()}
         found = self.models.get(parts[0])
         if not isinstance(found, ModelDocument):
             return NOT_THERE
         if len(parts) == 1:
-            return 200, {"read_at": NOW.isoformat(), **self._beside(), **found.model_dump(mode="json")}
+            return 200, {"read_at": NOW.isoformat(), **self._unrecorded(), **found.model_dump(mode="json")}
         view = self.views.get((parts[0], int(parts[2])))
         if view is None:
             return NOT_THERE
@@ -88,7 +88,7 @@ class FakeSlipway:
             "live": None if live is None else live.model_dump(mode="json"),
         }
 
-    def _beside(self) -> dict[str, Any]:
+    def _unrecorded(self) -> dict[str, Any]:
         return {
             "problem": self.problem,
             "age_s": self.age_s,

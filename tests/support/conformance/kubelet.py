@@ -54,14 +54,14 @@ class PodFates:
         """Let only so many pods of a version become ready; the others wait."""
         self._most_ready[uri] = count
 
-    def of(self, pod: Object, ready_beside: int) -> Fate:
+    def of(self, pod: Object, ready_others: int) -> Fate:
         """Return what becomes of a pod.
 
-        :param ready_beside: how many pods of its version were found to be ready before.
+        :param ready_others: how many pods of its version were found to be ready before.
         """
         uri = storage_uri(pod)
         fate = self._of_pod.get(pod["metadata"]["name"]) or self._of_uri.get(uri, Fate.READY)
-        if fate is Fate.READY and ready_beside >= self._most_ready.get(uri, ready_beside + 1):
+        if fate is Fate.READY and ready_others >= self._most_ready.get(uri, ready_others + 1):
             return Fate.WAITS
         return fate
 

@@ -36,7 +36,7 @@ def uri(version: int) -> str:
 
 
 @dataclass
-class Told:
+class Progress:
     """What the driver said of one goal, and when, on the monotonic clock."""
 
     reasons: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Rollouts:
         self.connection = json.dumps({"conn_type": "kubernetes", "extra": extra})
         os.environ[self.connection_variable] = self.connection
         self.hook = KServeHook(NAME, self.namespace, connection_id)
-        self.told: list[Told] = []
+        self.progress: list[Progress] = []
 
     def close(self) -> None:
         """Give the namespace back."""
@@ -88,19 +88,19 @@ class Rollouts:
         return self.bring(FirstDeploy(self.manifest(version, **predictor)))
 
     def bring(self, goal: Goal, *, limit_s: float = LIMIT_S) -> Reconciliation:
-        """Bring the InferenceService to a goal, and keep what the driver said of it in `told`."""
-        told = Told()
-        self.told.append(told)
+        """Bring the InferenceService to a goal, and keep what the driver reported in `progress`."""
+        progress = Progress()
+        self.progress.append(progress)
 
         def note(reconciliation: Reconciliation) -> None:
-            told.reasons.append(reconciliation.action.reason)
+            progress.reasons.append(reconciliation.action.reason)
             action = reconciliation.action
-            if isinstance(action, Wait) and action.users_safe and told.users_safe_s is None:
-                told.users_safe_s = time.monotonic()
+            if isinstance(action, Wait) and action.users_safe and progress.users_safe_s is None:
+                progress.users_safe_s = time.monotonic()
 
         reached = reconcile(self.hook, goal, timeout_s=limit_s, on_progress=note)
-        if told.users_safe_s is None:
-            told.users_safe_s = time.monotonic()
+        if progress.users_safe_s is None:
+            progress.users_safe_s = time.monotonic()
         return reached
 
     def until_served(self, shares: Mapping[str, int]) -> None:

@@ -50,6 +50,6 @@ class Bases:
             variable, provide = next(found for start, found in BASES.items() if wanted.startswith(start))
             named = os.environ.get(variable)
             self._provided[wanted] = named or provide(self._engine, containers_dir(), print)
-            told = named or f"a stand-in for {wanted} ({self._provided[wanted]})"
-            self._ledger.bases.append(told)
+            text = named or f"a stand-in for {wanted} ({self._provided[wanted]})"
+            self._ledger.bases.append(text)
         return self._provided[wanted]

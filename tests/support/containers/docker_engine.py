@@ -157,9 +157,9 @@ def provide_compose(variables: Mapping[str, str], folder: Path) -> None:
     work.mkdir(parents=True)
     # Its go.mod replaces modules, which `go install` refuses: it is built in its own folder.
     _go(work, "mod", "init", "lane")
-    told = _go(work, "mod", "download", "-json", f"{COMPOSE_MODULE}@{COMPOSE_VERSION}")
+    answer = _go(work, "mod", "download", "-json", f"{COMPOSE_MODULE}@{COMPOSE_VERSION}")
     source = work / "source"
-    shutil.copytree(json.loads(told)["Dir"], source, copy_function=shutil.copyfile)
+    shutil.copytree(json.loads(answer)["Dir"], source, copy_function=shutil.copyfile)
     plugin.parent.mkdir(parents=True, exist_ok=True)
     flags = f"-s -w -X {VERSION_VARIABLE}={COMPOSE_VERSION}"
     _go(source, "build", "-trimpath", "-ldflags", flags, "-o", str(plugin), "./cmd")

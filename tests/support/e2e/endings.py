@@ -23,16 +23,16 @@ def assert_ended(
 
 def _told(state: ReleaseState) -> str:
     """Return why a release ended as it did: the gate, its sentence, and each stage that did not pass."""
-    told = f"{state.model} {state.version} is {state.outcome}"
+    summary = f"{state.model} {state.version} is {state.outcome}"
     if state.refused_by:
-        told += f" by {state.refused_by}"
-    told += f", because: {state.reason or 'the record gives no reason'}"
+        summary += f" by {state.refused_by}"
+    summary += f", because: {state.reason or 'the record gives no reason'}"
     lines = [
         f"  stage {stage.name} {stage.outcome}: {stage.reason or 'no reason is given'}"
         for stage in state.stages
         if stage.outcome not in ("passed", "reused")
     ]
-    return "\n".join([told, *lines])
+    return "\n".join([summary, *lines])
 
 
 def rolled_back_by(ended: Ended) -> str:

@@ -56,7 +56,7 @@ class FleetStory:
     `stopped` is a run that shall bring 1 again. A person marks it as failed when one server has loaded it and the other
     one hangs.
 
-    :param told: by `fleet_watch`, when one server serves 1 and nobody has led it there.
+    :param notified: findings of `fleet_watch`, when one server serves 1 without a release.
     :param led_back: the run of `fleet_watch` that finds the same, and the stopped release still open in the bucket.
     """
 
@@ -93,11 +93,11 @@ def fleet_story(sandbox: RunningSandbox) -> FleetStory:
             third = _released(sandbox, servers, 3)
             stopped, left_open = _stopped(sandbox, servers, 1)
         point(servers[LEFT], ON_CALL, 1)
-        told = _told(sandbox)
+        notified = _notified(sandbox)
         sandbox.s3.put_object(Bucket=sandbox.settings.bucket, Key=fleet_key(FLEET), Body=left_open)
         run_id = sandbox.airflow.start_run(WATCH_DAG, {}).run_id
         led_back = _ended(sandbox, servers, run_id, WATCH_DAG)
-        return FleetStory(first, refused, third, stopped, users.answers, told, led_back)
+        return FleetStory(first, refused, third, stopped, users.answers, notified, led_back)
 
 
 def _released(sandbox: RunningSandbox, servers: Mapping[str, TritonServer], version: int) -> FleetRun:
@@ -121,8 +121,8 @@ def _stopped(
     return _ended(sandbox, servers, run_id), left_open
 
 
-def _told(sandbox: RunningSandbox) -> NotifiedFindings:
-    """Have the fleet watched; return what is told when the first try has failed: nobody waits for the second."""
+def _notified(sandbox: RunningSandbox) -> NotifiedFindings:
+    """Have the fleet watched; return the findings after the first try has failed; nothing waits for the second."""
     run_id = sandbox.airflow.start_run(WATCH_DAG, {}).run_id
 
     def failed() -> bool | None:

@@ -86,7 +86,7 @@ def upload_magika(s3: ObjectPutter, bucket: str, version: int = 1, *, start: str
 
 
 def _library_sources() -> list[Path]:
-    """Modules of the standard library, by name, that are long enough to be told."""
+    """Modules of the standard library, by name, that are long enough to be recognized."""
     library = Path(sysconfig.get_path("stdlib"))
     return [path for path in sorted(library.glob("*.py")) if path.stat().st_size >= _SMALLEST_BYTES][
         :_SOURCES

@@ -109,8 +109,8 @@ def four_eyes_story(sandbox: RunningSandbox) -> FourEyesStory:
 
 def _looks_at_events(sandbox: RunningSandbox, model: str) -> int:
     """Return how often an event of version 1 was looked at, and started nothing."""
-    told = f"model='{model}', version=1) starts nothing"
-    return sandbox.task_logs(INTAKE_DAG, "find_new_versions").count(told)
+    line = f"model='{model}', version=1) starts nothing"
+    return sandbox.task_logs(INTAKE_DAG, "find_new_versions").count(line)
 
 
 @dataclass(frozen=True)

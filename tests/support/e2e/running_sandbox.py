@@ -103,7 +103,7 @@ class RunningSandbox:
 
     @property
     def releases(self) -> Path:
-        """The folder of the release files, which the sandbox was told at its start."""
+        """The folder of the release files, which the sandbox got at its start."""
         return Path(os.environ["SLIPWAY_RELEASES_DIR"])
 
     # --- waiting ---
@@ -171,13 +171,15 @@ class RunningSandbox:
     def land_unheard(self, model: str, version: int, *, recipe: int) -> None:
         """Leave a version that starts by itself, while the bucket tells nobody."""
         bucket = self.settings.bucket
-        told = self.s3.get_bucket_notification_configuration(Bucket=bucket)
-        told.pop("ResponseMetadata", None)
+        configuration = self.s3.get_bucket_notification_configuration(Bucket=bucket)
+        configuration.pop("ResponseMetadata", None)
         self.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
         try:
             self.land(model, version, recipe=recipe, start="automatic")
         finally:
-            self.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=told)
+            self.s3.put_bucket_notification_configuration(
+                Bucket=bucket, NotificationConfiguration=configuration
+            )
 
     def send_message(self, body: str) -> None:
         """Put a message into the queue in which the bucket announces versions."""

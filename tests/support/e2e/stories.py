@@ -142,12 +142,12 @@ def _was_left_alone(sandbox: RunningSandbox) -> bool:
 class OneAtATimeStory:
     """Version 2 is stopped by a person in its canary; 3 is refused beside it, and again, for its signature, alone.
 
-    `told` is what a webhook was sent meanwhile, while another receiver of the same notices hangs. `alone_log` is what
-    the task logged that refused version 3, `alone_note` the note of its run.
+    `notices` is what a webhook was sent meanwhile, while another receiver of the same notices hangs. `alone_log` is
+    what the task logged that refused version 3, `alone_note` the note of its run.
     """
 
-    beside: DagRun
-    beside_events: list[Event]
+    concurrent: DagRun
+    concurrent_events: list[Event]
     lock_meanwhile: Mapping[str, Any]
     second: Ended
     locks_after: list[str]
@@ -157,21 +157,21 @@ class OneAtATimeStory:
     alone_note: str
     service: Observed
     traffic: Traffic
-    told: list[Received]
+    notices: list[Received]
 
 
 def one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
-    """A model whose releases never wait for each other, and of which people are told."""
+    """A model whose releases never wait for each other, and whose notices people get."""
     with http_receiver() as receiver, deaf_server() as hanging:
         sandbox.airflow.make_connection(HANGING, host=f"http://{hanging}/hook", password=SIGNING_KEY)
         sandbox.airflow.make_connection(TOLD, host=f"{receiver.address}/hook", password=SIGNING_KEY)
         story = _one_at_a_time_story(sandbox)
 
-        def all_told() -> bool | None:
+        def all_arrived() -> bool | None:
             return len({one.headers["webhook-id"] for one in receiver.received}) >= NOTICES or None
 
-        sandbox.wait(all_told, "every notice arrives", 120)
-    return replace(story, told=receiver.received)
+        sandbox.wait(all_arrived, "every notice arrives", 120)
+    return replace(story, notices=receiver.received)
 
 
 def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
@@ -183,9 +183,9 @@ def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
         second_id = sandbox.start(model, 2)
         sandbox.await_event(model, 2, "window_judged", candidate_requests=20)
         sandbox.land(model, 3, recipe=4)
-        beside_id = sandbox.start(model, 3)
-        beside = sandbox.wait(lambda: finished(sandbox.run(beside_id)), "the release beside another ends")
-        beside_events = sandbox.events(model, 3)
+        concurrent_id = sandbox.start(model, 3)
+        concurrent = sandbox.wait(lambda: finished(sandbox.run(concurrent_id)), "the concurrent release ends")
+        concurrent_events = sandbox.events(model, 3)
         lock_meanwhile = json.loads(sandbox.read(f"records/{model}/active.json"))
         sandbox.airflow.mark_failed(RELEASE_DAG, second_id)
         second = sandbox.ended(model, 2, second_id)
@@ -197,8 +197,8 @@ def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
     assert service is not None
     assert service_after_second is not None
     return OneAtATimeStory(
-        beside=beside,
-        beside_events=beside_events,
+        concurrent=concurrent,
+        concurrent_events=concurrent_events,
         lock_meanwhile=lock_meanwhile,
         second=second,
         locks_after=locks_after,
@@ -210,7 +210,7 @@ def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
         ),
         service=service,
         traffic=clients.traffic(),
-        told=[],
+        notices=[],
     )
 
 

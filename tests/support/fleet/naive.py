@@ -1,4 +1,4 @@
-"""A release of a fleet as it is done without this project: one server after the other is told to load."""
+"""A release of a fleet as it is done without this project: one server after the other loads it."""
 
 from __future__ import annotations
 

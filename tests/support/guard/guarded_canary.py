@@ -159,7 +159,7 @@ class GuardedCanary:
             return None
 
     def events(self) -> list[dict[str, Any]]:
-        """What people were told."""
+        """The notices that people got."""
         return self.store.list("events", NAMESPACE)
 
     def candidate_share(self) -> int:

@@ -215,7 +215,7 @@ class GuardProcess:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def told(self) -> list[str]:
+    def events(self) -> list[str]:
         """The events of its log, in their order."""
         return [line["event"] for line in self.lines()]
 
@@ -228,8 +228,8 @@ class GuardProcess:
         """Wait until it has logged an event."""
 
         def logged() -> bool:
-            assert self.is_running or event in self.told(), self._log.read_text(encoding="utf-8")
-            return event in self.told()
+            assert self.is_running or event in self.events(), self._log.read_text(encoding="utf-8")
+            return event in self.events()
 
         wait_until(logged, f"the guard logs {event}", limit_s)
 

@@ -13,7 +13,7 @@ DIGITS = {"model": "digits"}
 class Case:
     """What is seen, and whether the alert fires then.
 
-    :param told: why, in words.
+    :param description: what happens, in words.
     :param series: each with its values, an `interval` apart.
     :param at: when it is looked: `30m`.
     :param fires: with these labels; None: it does not.
@@ -21,7 +21,7 @@ class Case:
     """
 
     alert: str
-    told: str
+    description: str
     series: dict[str, str]
     at: str
     fires: dict[str, str] | None = None
@@ -38,7 +38,7 @@ class Case:
             texts = {name: self._filled(text) for name, text in rule["annotations"].items()}
             expected = [{"exp_labels": {**rule["labels"], **self.fires}, "exp_annotations": texts}]
         return {
-            "name": f"{self.alert}: {self.told}",
+            "name": f"{self.alert}: {self.description}",
             "interval": self.interval,
             "input_series": [{"series": one, "values": values} for one, values in self.series.items()],
             "alert_rule_test": [{"eval_time": self.at, "alertname": self.alert, "exp_alerts": expected}],
@@ -51,8 +51,8 @@ class Case:
 
 
 def _model(name: str, **labels: str) -> str:
-    told = ",".join(f'{key}="{value}"' for key, value in {**DIGITS, **labels}.items())
-    return f"{name}{{{told}}}"
+    pairs = ",".join(f'{key}="{value}"' for key, value in {**DIGITS, **labels}.items())
+    return f"{name}{{{pairs}}}"
 
 
 _UP = 'up{job="slipway",instance="airflow:8080"}'

@@ -20,7 +20,7 @@ Tags = frozenset[tuple[str, str]]
 
 @dataclass
 class OtlpReceiver:
-    """What has arrived: for each metric and its tags the newest value; of a histogram the sum of what was told."""
+    """What has arrived: for each metric and its tags the newest value; of a histogram the sum of its values."""
 
     port: int
     values: dict[tuple[str, Tags], float] = field(default_factory=dict)

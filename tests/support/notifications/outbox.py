@@ -1,4 +1,4 @@
-"""Everybody is told of everything; and what was told."""
+"""A receiver of every event, and the notices in the outbox."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from slipway_core.operations.notices.notice import Notice, OutboxEntry
 from slipway_core.spec.notify import NOTICE_EVENTS
 
 
-def everybody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def notify_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Name one receiver of every event, for all models."""
     monkeypatch.setenv(DEFAULT_RULES_VARIABLE, json.dumps([{"on": NOTICE_EVENTS, "to": "ops"}]))
 
 
-def told(store: ModelStoreHook) -> list[Notice]:
+def notices_in(store: ModelStoreHook) -> list[Notice]:
     """Return the notices in the outbox, oldest first."""
     keys = [entry.key for entry in store.entries(OUTBOX_PREFIX)]
     notices = [OutboxEntry.from_bytes(store.require(key, remedy=""), key).notice for key in keys]

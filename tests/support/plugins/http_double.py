@@ -16,7 +16,7 @@ from tests.support.http_server import QuietHandler, in_thread
 
 
 @dataclass(frozen=True)
-class Asked:
+class HttpRequest:
     """A request as it came in; `form` holds the fields of a POST, or of the query of a GET."""
 
     method: str
@@ -42,8 +42,8 @@ class MetricsServer:
     """What listens on loopback at `port`, whom it answers how, and what it was asked."""
 
     port: int
-    answer: Callable[[Asked], Answer] = lambda asked: Answer()
-    asked: list[Asked] = field(default_factory=list)
+    answer: Callable[[HttpRequest], Answer] = lambda asked: Answer()
+    asked: list[HttpRequest] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -64,7 +64,7 @@ def metrics_server(*, tls: Path | None = None, client_ca: Path | None = None) ->
             body = self.body()
             parts = urlsplit(self.path)
             fields = body.decode() if self.command == "POST" else parts.query
-            asked = Asked(self.command, parts.path, dict(self.headers), body, dict(parse_qsl(fields)))
+            asked = HttpRequest(self.command, parts.path, dict(self.headers), body, dict(parse_qsl(fields)))
             double.asked.append(asked)
             self._send(double.answer(asked))
 

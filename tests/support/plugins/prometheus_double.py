@@ -12,7 +12,7 @@ import pytest
 
 from slipway.metrics.sources.prometheus import PrometheusMetricsHook
 from slipway_core.metrics.queries import QuerySet
-from tests.support.plugins.http_double import Answer, Asked, metrics_server
+from tests.support.plugins.http_double import Answer, HttpRequest, metrics_server
 
 NOW = 10_000.0
 
@@ -32,7 +32,7 @@ class Prometheus:
     asked: list[Mapping[str, str]] = field(default_factory=list)
     is_of: Callable[[dict[str, Any], str], bool] | None = None
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: HttpRequest) -> Answer:
         assert (asked.method, asked.path) == ("POST", "/api/v1/query")
         query, is_of = asked.form["query"], self.is_of or self._is_of
         self.asked.append(asked.form)
@@ -62,7 +62,7 @@ def connected(
     with metrics_server() as server:
 
         def make(
-            answer: Callable[[Asked], Answer] | None = None,
+            answer: Callable[[HttpRequest], Answer] | None = None,
             queries: QuerySet = asked,
             timeout_s: float = 10.0,
             **fields: Any,

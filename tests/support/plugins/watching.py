@@ -1,4 +1,4 @@
-"""A watch of one step, put together for tests, and what it has told."""
+"""A watch of one step, put together for tests, and what it has reported."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class LiveObjectDouble:
     """Keeps what pages would be shown; `act` is done in place of a write, in its thread."""
 
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
-        self.told: list[Watched] = []
+        self.written: list[Watched] = []
         self.windows = 0
         self._act = act
 
     def write(self, watched: Watched, judged: list[Any], _at: datetime) -> None:
         """Keep it."""
         self._act()
-        self.told.append(watched)
+        self.written.append(watched)
         self.windows += len(judged)
 
 
@@ -128,7 +128,7 @@ def kinds(watched: StepWatch) -> list[str]:
     return [event.kind for event in watched.events]
 
 
-def told(watched: StepWatch, kind: str) -> Any:
+def newest(watched: StepWatch, kind: str) -> Any:
     return next(event.data for event in reversed(watched.events) if event.kind == kind)
 
 

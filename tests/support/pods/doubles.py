@@ -1,4 +1,4 @@
-"""Doubles of NVIDIA's programs, for machines without a GPU: they keep what they were told and do the least.
+"""Doubles of NVIDIA's programs, for machines without a GPU: they keep their arguments and do the least.
 
 The "engine" of the double of the builder is the ONNX model itself, and the double of the runner answers with ONNX
 Runtime: what is proved is the program around them, and nothing about TensorRT.
@@ -149,17 +149,17 @@ _TOOL = """{head}import json, pathlib, sys
 folder = pathlib.Path({folder!r})
 with (folder / "commands").open("a") as log:
     log.write(json.dumps([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]) + "\\n")
-told = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-out = pathlib.Path(told["--output_dir"])
+options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+out = pathlib.Path(options["--output_dir"])
 out.mkdir()
 if {builds}:
-    assert (pathlib.Path(told["--checkpoint_dir"]) / "config.json").exists()
+    assert (pathlib.Path(options["--checkpoint_dir"]) / "config.json").exists()
     (out / "config.json").write_text("{{}}")
-    for rank in range(int(told["--workers"])):
+    for rank in range(int(options["--workers"])):
         (out / f"rank{{rank}}.engine").write_text(f"engine {{rank}}")
-    pathlib.Path(told["--output_timing_cache"]).write_text("timed")
+    pathlib.Path(options["--output_timing_cache"]).write_text("timed")
 else:
-    assert (pathlib.Path(told["--model_dir"]) / "model.safetensors").exists()
+    assert (pathlib.Path(options["--model_dir"]) / "model.safetensors").exists()
     (out / "config.json").write_text("{{}}")
 """
 

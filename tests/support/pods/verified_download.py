@@ -55,10 +55,10 @@ class Initializer:
         """Runs it to its end; returns the exit code and what it said on standard error."""
         process = self.start(source)
         try:
-            _, told = process.communicate(timeout=RUN_LIMIT_S)
+            _, output = process.communicate(timeout=RUN_LIMIT_S)
         finally:
             process.kill()
-        return process.returncode, told
+        return process.returncode, output
 
     def files(self) -> dict[str, bytes]:
         """What a server would find: every file but hidden ones."""

@@ -1,4 +1,4 @@
-"""Ask a read model on a busy machine: who is told to load the page again does so."""
+"""Ask a read model on a busy machine: load the page again when the answer asks for that."""
 
 from __future__ import annotations
 

@@ -141,10 +141,10 @@ class MlflowServer:
         with urlopen(f"{self.url}/api/2.0/mlflow/{call}?{urlencode(asked)}", timeout=30) as answer:
             return json.load(answer)
 
-    def call(self, call: str, **told: Any) -> Any:
+    def call(self, call: str, **fields: Any) -> Any:
         """Tell the server."""
         headers = {"Content-Type": "application/json"}
-        body = json.dumps(told).encode()
+        body = json.dumps(fields).encode()
         request = Request(f"{self.url}/api/2.0/mlflow/{call}", data=body, headers=headers, method="POST")
         with urlopen(request, timeout=30) as answer:
             return json.load(answer)

@@ -36,7 +36,7 @@ def asks(
 ) -> str:
     """Let a person start `release_freeze`; a release file of `digits` is written where there is none.
 
-    :param notes: gets what the run's note is told.
+    :param notes: gets the texts of the run's note.
     """
     path = releases / "digits.yaml"
     if not path.exists():

@@ -35,6 +35,6 @@ def published(store: ModelStoreHook, **publish: Any) -> Manifest:
 
 def encryption_of(store: ModelStoreHook, key: str) -> dict[str, Any]:
     """How an object is encrypted."""
-    told = head(store, key)
+    answer = head(store, key)
     names = ("ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")
-    return {name: told[name] for name in names if name in told}
+    return {name: answer[name] for name in names if name in answer}

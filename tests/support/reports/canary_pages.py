@@ -108,11 +108,11 @@ STORIES: list[Callable[[], Story]] = [
 
 
 @functools.cache
-def document_of(told: Callable[[], Story]) -> CanaryEvidence:
-    story = told()
+def document_of(make_story: Callable[[], Story]) -> CanaryEvidence:
+    story = make_story()
     return canary_evidence(story.events, story.policy, planned=STEPS)
 
 
 @functools.cache
-def page_of(told: Callable[[], Story]) -> str:
-    return render_canary_html(document_of(told))
+def page_of(make_story: Callable[[], Story]) -> str:
+    return render_canary_html(document_of(make_story))

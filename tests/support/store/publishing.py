@@ -40,8 +40,8 @@ def publish(store: ModelStoreHook, one: Publication, workers: int = 1, **options
     return ModelRegistry(store, workers=workers).publish(one.manifest, one.sources, one.golden, **options)
 
 
-def beside(one: Publication) -> dict[str, Any]:
-    """What lies beside the repository: a signature, which is another each time, and a list of packages."""
+def attachments(one: Publication) -> dict[str, Any]:
+    """What is published with the repository: a signature, which is another each time, and a list of packages."""
     return {"sign": partial(sign, key=KEY), "attachments": {SBOM_FILE: StoredSource(one.golden)}}
 
 

@@ -41,13 +41,13 @@ def make_plan(
 
 def point(p95_ms: float, number: int = 1, **figures: Any) -> Point:
     """Return a measurement; every latency follows from its p95."""
-    told = {"requests": 400, "errors": 0, "throughput_rps": 100.0, **figures}
+    values = {"requests": 400, "errors": 0, "throughput_rps": 100.0, **figures}
     latencies = {"p50_ms": p95_ms / 2, "p90_ms": p95_ms * 0.9, "p95_ms": p95_ms, "p99_ms": p95_ms * 1.2}
-    return Point(round=number, load=LoadLevel(request_rate_rps=100.0), **{**latencies, **told})
+    return Point(round=number, load=LoadLevel(request_rate_rps=100.0), **{**latencies, **values})
 
 
 def trial(number: int, setting: Setting, *p95_ms: float, kind: TrialKind = "search", **changes: Any) -> Trial:
     """Return a trial that was measured to its end, one round a latency."""
     points = tuple(point(one, place) for place, one in enumerate(p95_ms, start=1))
-    told: dict[str, Any] = {"state": "complete", "points": points, "seconds": 10.0, **changes}
-    return Trial(number=number, kind=kind, setting=setting, **told)
+    values: dict[str, Any] = {"state": "complete", "points": points, "seconds": 10.0, **changes}
+    return Trial(number=number, kind=kind, setting=setting, **values)

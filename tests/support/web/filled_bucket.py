@@ -37,7 +37,7 @@ def fill(store: ModelStoreHook, now: datetime) -> None:
     _digits(store, now)
     _waiting(store, now)
     _quiet(store, now)
-    _beside(store, now)
+    _write_context(store, now)
 
 
 def release_files(folder: Path) -> None:
@@ -146,7 +146,7 @@ def _quiet(store: ModelStoreHook, now: datetime) -> None:
     failed.say(ReleaseFinished(outcome="failed", reason="the converter ran out of memory (4 GiB)"))
 
 
-def _beside(store: ModelStoreHook, now: datetime) -> None:
+def _write_context(store: ModelStoreHook, now: datetime) -> None:
     """Write freezes, a finding and what was done after the release day."""
     for model, by, days, reason in (
         ("search-ranker", "olga", 2, "the sale of the year"),

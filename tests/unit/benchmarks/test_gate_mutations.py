@@ -105,8 +105,8 @@ def test_a_damaged_second_output_is_caught_and_a_retrained_model_is_not(name: st
     ask = in_process(stable.model.SerializeToString())
     answers, whole = answers_of(stable, golden, ask), whole_answers(stable, golden, ask)
     verdict = gate(subject, subject.model.SerializeToString(), arrays, answers, stable_whole=whole)
-    assert verdict.caught_by == "", verdict.told
+    assert verdict.caught_by == "", verdict.reason
     assert (name, damage) in damages()
     caught = gate(subject, damaged_output(subject.model, name, damage), arrays, answers, stable_whole=whole)
     assert caught.caught_by == "validate"
-    assert f"output `{name}`" in caught.told
+    assert f"output `{name}`" in caught.reason

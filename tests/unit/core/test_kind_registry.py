@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.other_package import install, run_beside
+from tests.support.other_package import install, run_installed
 
 MODULE = """
 from slipway_core.gates.validation.kinds.text import TextValidation
@@ -43,7 +43,7 @@ def _asked(folder: Path, *points: dict[str, str]) -> tuple[str, str]:
     for number, each in enumerate(points):
         name = "loud-kinds" if not number else f"louder-kinds-{number}"
         install(folder, name, MODULE, {"slipway.validation_kinds": each})
-    done = run_beside(folder, PROGRAM)
+    done = run_installed(folder, PROGRAM)
     assert done.returncode == 0, done.stderr
     text, loud = json.loads(done.stdout)
     return str(text), str(loud)
@@ -100,5 +100,5 @@ def test_a_kind_of_slipway_is_read_without_a_look_at_installed_packages(tmp_path
         from slipway_core.spec.release_file import parse_release_spec
         print(parse_release_spec("model: a\\nsource: {}\\nvalidation: {kind: text}", "a").validation.kind)
     """
-    done = run_beside(tmp_path, program)
+    done = run_installed(tmp_path, program)
     assert done.stdout.strip() == "text", done.stderr

@@ -23,7 +23,7 @@ class Backend:
     """A backend of Airflow's metrics that keeps what it is told, breaks or hangs."""
 
     def __init__(self, *, breaks: bool = False, hangs: threading.Event | None = None) -> None:
-        self.told: list[tuple[object, ...]] = []
+        self.sent: list[tuple[object, ...]] = []
         self.calls = 0
         self._breaks = breaks
         self._hangs = hangs
@@ -34,7 +34,7 @@ class Backend:
             self._hangs.wait()
         if self._breaks:
             raise OSError("no route to host")
-        self.told.append((name, value, tags))
+        self.sent.append((name, value, tags))
 
     def incr(self, stat: str, count: int = 1, *, tags: dict[str, str]) -> None:
         self._take(stat, count, tags)
@@ -66,7 +66,7 @@ def test_each_measurement_reaches_airflow_as_its_kind() -> None:
     backend = Backend()
     use(backend)
     AirflowStats().tell(TOLD)
-    assert backend.told == [
+    assert backend.sent == [
         ("slipway.releases", 1, {"model": "digits", "outcome": "promoted"}),
         ("slipway.candidate_weight_observed_ratio", 0.5, {"model": "digits"}),
         ("slipway.lead_time_ms", 1500.0, {"model": "digits"}),
@@ -94,7 +94,7 @@ def test_a_backend_that_hangs_is_waited_for_once(caplog: pytest.LogCaptureFixtur
             told.tell(TOLD)
         assert time.monotonic() - began < 3
         assert backend.calls == 1
-        assert "are switched off" in caplog.text
+        assert "are turned off" in caplog.text
     finally:
         released.set()
 

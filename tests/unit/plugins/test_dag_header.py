@@ -77,7 +77,7 @@ def test_a_field_that_may_be_empty_takes_null() -> None:
     """One model or all, a version or none."""
     one, version = model_or_all_param("every model"), version_param("which", is_needed=False)
     assert (one.value, one.schema["enum"][0], one.schema["type"]) == (None, None, ["null", "string"])
-    assert one.schema["description_md"].startswith("Empty: every model. [What there is")
+    assert one.schema["description_md"].startswith("Empty: every model. [What exists")
     assert (version.value, version.schema["type"]) == (None, ["null", "integer"])
     assert version_param("which").schema["type"] == "integer"
 

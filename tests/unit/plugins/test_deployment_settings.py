@@ -78,7 +78,7 @@ def test_a_wrong_value_is_named(name: str, text: str) -> None:
     """With what it may hold, what it holds, and what holds instead."""
     (problem,) = problems({**RIGHT, name: text})
     assert problem.variable == name
-    assert re.fullmatch(rf"{name} cannot be used: expected .+, found .+\. [A-Z].+\.", problem.sentence)
+    assert re.fullmatch(rf"{name} is invalid: expected .+, found .+\. [A-Z].+\.", problem.sentence)
     with pytest.raises(UserError, match=name):
         require_settings({name: text})
 

@@ -72,7 +72,7 @@ def test_a_field_that_this_client_does_not_know_is_compared_as_it_is() -> None:
 def test_what_is_no_configuration_is_a_departure() -> None:
     """An answer is hostile until it has been read."""
     (found,) = departures(WANTED, {"max_batch_size": "many"})
-    assert found.startswith("one of them cannot be read: ")
+    assert found.startswith("one of them is unreadable: ")
     with pytest.raises(ValueError, match="max_batch_size"):
         config_sha256({"max_batch_size": "many"})
 

@@ -54,7 +54,7 @@ def test_an_extra_that_was_encoded_twice_counts() -> None:
 
 def test_an_extra_that_cannot_be_read_is_an_error() -> None:
     """Taken for an empty one it would send the token without TLS."""
-    with pytest.raises(UserError, match="extra is no JSON object"):
+    with pytest.raises(UserError, match="extra is not a JSON object"):
         settings_of(Connection(conn_id="t", conn_type="triton", host="triton", extra='{"ssl": true'), "t")
 
 

@@ -57,11 +57,11 @@ def _of_kind(fits: Sequence[Proposal], kind: str) -> Proposal:
     if chosen is not None:
         return replace(chosen, score=100, why="by --kind")
     raise CommandError(
-        f"the answers of `{plain(fits[0].output)}` cannot be of the kind {kind}, as far as their shape tells",
+        f"the answers of `{plain(fits[0].output)}` cannot be of the kind {kind}, to judge by their shape",
         code=ExitCode.USAGE,
         expected=f"one of {', '.join(dict.fromkeys(one.kind for one in fits))}",
         found=kind,
-        remedy="name another output by --output-name, or write the release file by hand: docs/gates.md",
+        remedy="choose another output with --output-name, or write the release file by hand: docs/gates.md",
     )
 
 
@@ -71,7 +71,7 @@ def _asked(fits: Sequence[Proposal], best: Proposal) -> Proposal:
 
     by_name = {f"{one.kind} {plain(one.output)}": one for one in reversed(fits)}
     named = dict(reversed(by_name.items()))
-    print(f"It is uncertain what the answers are. {best.sureness.capitalize()}:")
+    print(f"The kind of the answers is uncertain. {best.sureness.capitalize()}:")
     for number, one in enumerate(named.values(), 1):
         print(
             f"  {number}. {one.kind}, of the output `{plain(one.output)}` ({one.sureness}: {plain(one.why)})"
@@ -84,9 +84,9 @@ def _asked(fits: Sequence[Proposal], best: Proposal) -> Proposal:
 def _unknown(what: str, flag: str, given: str, known: Sequence[str]) -> CommandError:
     near = nearest(given, known)
     return CommandError(
-        f"{plain(given)!r} is no {what}" + (f" (did you mean {plain(near)}?)" if near else ""),
+        f"{plain(given)!r} is not a known {what}" + (f" (did you mean {plain(near)}?)" if near else ""),
         code=ExitCode.USAGE,
         expected=f"one of {', '.join(plain(one) for one in known)}"[:500],
         found=repr(plain(given)),
-        remedy=f"give {flag} another value, or leave it out",
+        remedy=f"give {flag} another value, or omit it",
     )

@@ -62,14 +62,14 @@ class Begun:
         chosen = self.chosen
         labels = _LABELS[self.labels]
         tried = (
-            [f"The model did not answer made-up rows, so only its shapes were read: {self.trial.problem}"]
+            [f"The model did not answer the made-up rows, so only its shapes were used: {self.trial.problem}"]
             if self.trial.problem
             else []
         )
         scorer = (
             [
                 f"Wrote {self.scorer_path}",
-                "  what counts as right and as agreement: change it to what your users need",
+                "  defines a right answer and an agreement; change it to what your users need",
             ]
             if self.scorer_path
             else []
@@ -82,7 +82,7 @@ class Begun:
             *map(plain, tried),
             "",
             f"Wrote {self.release_path}",
-            "  the release file; each decision has a comment",
+            "  the release file; a comment explains each decision",
             *scorer,
             f"Wrote {self.golden_path}",
             f"  {self.rows} made-up rows. {labels}",
@@ -90,7 +90,7 @@ class Begun:
             "Next:",
             f"  1. slipway lint {self.release_path}",
             f"  2. put held-out rows and their answers into {self.golden_path}",
-            f"  3. upload, the last one last, to incoming/{self.model}/1/ in the bucket:",
+            f"  3. upload these, ready.json last, to incoming/{self.model}/1/ in the bucket:",
             f"       {self.model_path.name} as {_MODEL_FILE}; {self.golden_path.name} as golden.npz;",
             f"       ready.json: {ready}",
             f"  4. slipway release {self.model} 1 --wait",
@@ -99,9 +99,9 @@ class Begun:
 
 _MODEL_FILE = "model.onnx"
 _LABELS = {
-    "from_model": "Its labels are the model's own answers: put the true ones in before you rely on the accuracy.",
-    "made_up": "Its labels are all 0: the gate refuses the version until the true answers are in.",
-    "none": "It has no labels: without them the first version is compared with nothing, and the gate says so.",
+    "from_model": "Its labels are the model's own answers. Put the true ones in before you rely on the accuracy.",
+    "made_up": "Its labels are all 0, so the gate refuses the version until you put the true answers in.",
+    "none": "It has no labels. Without them, the first version is compared with nothing, and the gate says so.",
 }
 
 
@@ -143,9 +143,9 @@ def begin(
         Exception
     ) as error:  # names and sizes come from a foreign file: each may be what nobody has thought of
         raise CommandError(
-            f"no release file can be written for {onnx}",
+            f"cannot write a release file for {onnx}",
             code=ExitCode.USAGE,
-            expected="inputs and outputs that a golden set can be made for",
+            expected="inputs and outputs that a golden set can have",
             found=f"{type(error).__name__}: {plain(str(error))[:200]}",
             remedy="write both by hand: docs/bring-your-model.md",
         ) from error
@@ -153,7 +153,7 @@ def begin(
     label = golden_set.label_name(file.signature)
     labels: Labels = "from_model" if from_model else "made_up" if label in begun.arrays else "none"
     number = golden_set.rows_in(begun.arrays, trial)
-    beside = scorer_path if begun.scorer else None
+    scorer = scorer_path if begun.scorer else None
     return Begun(
         model,
         onnx,
@@ -164,7 +164,7 @@ def begin(
         chosen,
         number,
         labels,
-        beside,
+        scorer,
     )
 
 
@@ -209,9 +209,9 @@ def _write(begun: _Files, release_path: Path, scorer_path: Path, golden: Path) -
         raise CommandError(
             f"{error.filename or release_path} cannot be written",
             code=ExitCode.USAGE,
-            expected="a folder that you may write to",
+            expected="a folder that you can write to",
             found=error.strerror,
-            remedy="name another one with --into or --golden",
+            remedy="choose another one with --into or --golden",
         ) from error
 
 
@@ -232,9 +232,8 @@ def _require_free(*paths: Path) -> None:
     there = next((path for path in paths if path.exists()), None)
     if there is not None:
         raise CommandError(
-            f"{there} is there already",
+            f"{there} already exists",
             code=ExitCode.USAGE,
-            expected="no such file",
-            found="a new file",
-            remedy="give another name, or --force to write over it",
+            expected="a new file",
+            remedy="choose another name, or overwrite it with --force",
         )

@@ -20,9 +20,9 @@ from slipway_core.tensors import ModelSignature
 
 ROWS = 32
 _FEWEST_ROWS = 8
-"""Of which the gate can tell whether all answers are the same."""
+"""Enough for the gate to see whether all answers are the same."""
 _MOST_MADE_UP_VALUES = 2**23
-"""Where nobody says how many rows: fewer of large ones, so that the file stays small."""
+"""Without --rows: fewer of large rows, so that the file stays small."""
 _MOST_LABEL_VALUES = 2**22
 _MOST_BOXES = 100
 _BOX_SCORE_MIN = 0.25
@@ -116,26 +116,26 @@ def answered_by_model(model: OnnxFile, trial: Trial, chosen: Proposal, arrays: d
     rows = rows_in(arrays, trial)
     try:
         answers = answered(model, trial, arrays, rows, chosen.output, _ANSWERING_LIMIT_S)
-        beside = {
+        other_answers = {
             key: answered(model, trial, arrays, rows, name, _ANSWERING_LIMIT_S)
             for key, name in chosen.more.items()
             if key.endswith("_output")
         }
-        return _labels(chosen, answers, beside, rows)
+        return _labels(chosen, answers, other_answers, rows)
     except SlipwayError as error:
         raise CommandError(
-            f"the answers of {model.path.name} to made-up rows cannot be labels",
+            f"the answers of {model.path.name} to made-up rows cannot serve as labels",
             code=ExitCode.USAGE,
-            expected=f"for each of {rows} rows one answer of the kind {chosen.kind}",
+            expected=f"one answer of the kind {chosen.kind} for each of the {rows} rows",
             found=f"{error.what}: {error.found}" if error.found else error.what,
-            remedy="leave --labels-from-model out, and put the true answers in yourself",
+            remedy="omit --labels-from-model, and put the true answers in yourself",
         ) from error
 
 
-def _labels(chosen: Proposal, answers: Array, beside: dict[str, Array], rows: int) -> Array:
+def _labels(chosen: Proposal, answers: Array, other_answers: dict[str, Array], rows: int) -> Array:
     if answers.dtype.kind == "f" and not np.isfinite(answers).all():
         raise CommandError("some answers are not finite")
-    labels = _of_kind(chosen, answers, beside)
+    labels = _of_kind(chosen, answers, other_answers)
     if labels.ndim == 0 or labels.shape[0] != rows or labels.size > _MOST_LABEL_VALUES:
         raise CommandError(
             "the labels do not fit",
@@ -144,7 +144,7 @@ def _labels(chosen: Proposal, answers: Array, beside: dict[str, Array], rows: in
     return labels
 
 
-def _of_kind(chosen: Proposal, answers: Array, beside: dict[str, Array]) -> Array:
+def _of_kind(chosen: Proposal, answers: Array, other_answers: dict[str, Array]) -> Array:
     kind, rows = chosen.kind, answers.shape[0]
     flat = answers.reshape(rows, -1)
     if kind == "classification":
@@ -158,7 +158,7 @@ def _of_kind(chosen: Proposal, answers: Array, beside: dict[str, Array]) -> Arra
     if kind == "segmentation":
         return _mask_of(answers)
     if kind == "detections":
-        return _boxes_of(chosen, answers, beside)
+        return _boxes_of(chosen, answers, other_answers)
     if chosen.is_probability:
         return np.asarray(answers >= 0.5, dtype=np.int64)
     # A scorer is given the best place of each list of scores: so many scores are no label that a person would write.
@@ -174,12 +174,16 @@ def _mask_of(answers: Array) -> Array:
     return np.asarray(layer >= 0.5 if layer.dtype.kind == "f" else layer, dtype=np.int64)
 
 
-def _boxes_of(chosen: Proposal, answers: Array, beside: dict[str, Array]) -> Array:
+def _boxes_of(chosen: Proposal, answers: Array, other_answers: dict[str, Array]) -> Array:
     """Return the boxes with a score of their own that is high enough, the best first: corners and class."""
     rows = answers.shape[0]
-    scores = beside["scores_output"].reshape(rows, -1) if "scores_output" in beside else answers[:, :, 4]
-    if "classes_output" in beside:
-        classes = beside["classes_output"].reshape(rows, -1)
+    scores = (
+        other_answers["scores_output"].reshape(rows, -1)
+        if "scores_output" in other_answers
+        else answers[:, :, 4]
+    )
+    if "classes_output" in other_answers:
+        classes = other_answers["classes_output"].reshape(rows, -1)
     else:
         classes = answers[:, :, 5] if answers.shape[2] > 5 else np.zeros(scores.shape)
     labels = np.full((rows, min(max(answers.shape[1], 1), _MOST_BOXES), 5), np.nan)

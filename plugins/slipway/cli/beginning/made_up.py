@@ -174,11 +174,11 @@ def _require_room(wanted: Mapping[str, int], rows: int) -> None:
         return
     name = max(wanted, key=lambda one: wanted[one])
     raise CommandError(
-        f"a golden set of {rows} rows is too large to be made up",
+        f"a golden set of {rows} rows is too large to make up",
         code=ExitCode.USAGE,
         expected=f"at most {MOST_VALUES} values in all inputs",
         found=f"{sum(wanted.values())}, {wanted[name]} of them in `{plain(name)[:100]}`",
-        remedy="ask for fewer --rows, or write the golden set by hand: docs/bring-your-model.md",
+        remedy="use fewer --rows, or write the golden set by hand: docs/bring-your-model.md",
     )
 
 
@@ -194,7 +194,7 @@ def _values(tensor: TensorSpec, shape: tuple[int, ...], sizes: Sizes, random: np
         still = is_state(name)
         return (np.zeros(shape) if still else random.random(shape)).astype(_FLOATS[datatype])
     raise CommandError(
-        f"the input `{name}` holds {datatype}, which NumPy does not have",
+        f"the input `{name}` holds {datatype}, which NumPy does not support",
         code=ExitCode.USAGE,
         expected="numbers, booleans or texts",
         found=str(tensor),

@@ -136,7 +136,7 @@ def _of(one: Output) -> Iterator[Proposal]:
     """Yield what one output may be; its number of sizes says most of it."""
     if one.datatype == "BYTES":
         if _is_single(one):
-            yield Proposal("text", one.name, 85, "a text for each row")
+            yield Proposal("text", one.name, 85, "one text for each row")
     elif _is_single(one):
         yield from _single(one)
     elif len(one.row) == 1:
@@ -148,7 +148,7 @@ def _of(one: Output) -> Iterator[Proposal]:
     if len(one.row) in (2, 3) and one.is_float and not one.varies and _is_vector(one):
         sizes = "x".join(str(size) for size in one.row)
         yield Proposal(
-            "vectors", one.name, 60 if _VECTOR.match(one.name) else 55, f"a vector of {sizes} a row"
+            "vectors", one.name, 60 if _VECTOR.match(one.name) else 55, f"a vector of {sizes} for each row"
         )
 
 
@@ -234,25 +234,23 @@ def _box_sets(outputs: list[Output]) -> Iterator[Proposal]:
     for boxes in outputs:
         if len(boxes.row) != 2 or boxes.row[1] != 4 or not boxes.is_float:
             continue
-        beside = [
+        others = [
             one
             for one in outputs
             if one is not boxes and len(one.row) == 1 and one.row[0] in (boxes.row[0], -1)
         ]
         scores = next(
-            (one for one in beside if one.is_float and re.search("score|conf|prob", one.name, re.I)), None
+            (one for one in others if one.is_float and re.search("score|conf|prob", one.name, re.I)), None
         )
-        scores = scores or next((one for one in beside if one.is_float), None)
+        scores = scores or next((one for one in others if one.is_float), None)
         if scores is None:
             continue
-        rest = [one for one in beside if one is not scores]
+        rest = [one for one in others if one is not scores]
         classes = next(
             (one for one in rest if one.is_whole or re.search("class|label", one.name, re.I)), None
         )
         more = {"scores_output": scores.name} | ({"classes_output": classes.name} if classes else {})
-        yield Proposal(
-            "detections", boxes.name, 88, "boxes of four numbers, with their scores beside them", more
-        )
+        yield Proposal("detections", boxes.name, 88, "boxes of four numbers, with separate scores", more)
 
 
 def _masks(one: Output) -> Iterator[Proposal]:

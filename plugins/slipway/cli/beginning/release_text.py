@@ -33,9 +33,9 @@ def release_text(
             *(f"#   answers  {_safe(tensor.name)}: {tensor}" for tensor in signature.outputs),
             "",
             f"model: {model}",
-            'description: "" # a line that a colleague understands',
+            'description: "" # one line that a colleague understands',
             "",
-            "# What training leaves under incoming/MODEL/VERSION/ in the bucket, before ready.json.",
+            "# What training uploads to incoming/MODEL/VERSION/ in the bucket, before ready.json.",
             "source:",
             "  format: onnx",
             f"  model_file: {json.dumps(model_file)}",
@@ -46,7 +46,7 @@ def release_text(
             *_golden(file, trial, chosen),
             *_validation(model, file, trial, chosen, labelled=labelled),
             "",
-            "# Measured on staging, beside the stable version. Write what your users need, not what you hope for.",
+            "# Measured on staging, next to the stable version. Write what your users need, not what you hope for.",
             "benchmark:",
             "  generator: perf_analyzer",
             "  slo:",
@@ -66,9 +66,9 @@ def release_text(
             "  analysis:",
             "    error_margin_percent: 0.5 # a difference up to this is good enough",
             "    latency_margin_percent: 25",
-            "    minimum_candidate_requests: 200 # fewer tell nothing",
+            "    minimum_candidate_requests: 200 # fewer show nothing",
             "  on_inconclusive: rollback # too little traffic; or hold (a person decides), golden_replay",
-            "  # approval: {before_canary: true, by_other: true} # a person must agree, another than who started it",
+            "  # approval: {before_canary: true, by_other: true} # another person than the starter must approve",
             "",
         ]
     )
@@ -103,7 +103,7 @@ def _golden(file: OnnxFile, trial: Trial, chosen: Proposal) -> list[str]:
     if not axes:
         return []
     return [
-        "# Which axis of a tensor counts the rows; `request`: none does, each row is a request of its own.",
+        "# Which axis of a tensor counts the rows; `request`: none does, each row is a separate request.",
         "golden:",
         "  row_axis:",
         *(f"    {json.dumps(name)}: {axis}" for name, axis in axes.items()),
@@ -122,7 +122,7 @@ def _validation(model: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, l
         f"# {chosen.kind.capitalize()}, {chosen.sureness}: {_safe(chosen.why)}.",
         "validation:",
         f"  kind: {chosen.kind} # one of {', '.join(Validation.registry.names())}",
-        f"  output: {json.dumps(chosen.output)} # the output that is looked at",
+        f"  output: {json.dumps(chosen.output)} # the output that is checked",
         *(f"  {key}: {json.dumps(value)}" for key, value in chosen.more.items()),
     ]
     if labelled:
@@ -138,11 +138,11 @@ def _validation(model: str, file: OnnxFile, trial: Trial, chosen: Proposal, *, l
     lines += [f"  {line}" for line in Validation.registry.get(chosen.kind).first_limits]
     if chosen.kind == "custom":
         lines += [
-            f"  scorer: {scorer_name(model)} # beside this file; what it returns for each row is limited here",
+            f"  scorer: {scorer_name(model)} # in this folder; the limits for what it returns for each row",
             "  figures:",
             "    correct: {min: 0.9}",
         ]
-    return [*lines, "  agreement_min: 0.9 # share of rows answered as the stable version does"]
+    return [*lines, "  agreement_min: 0.9 # share of rows with the same answer as the stable version"]
 
 
 def _safe(name: str) -> str:

@@ -6,9 +6,9 @@ from slipway.cli.beginning.proposal import Proposal
 
 AGREEMENT_TOLERANCE = 0.01
 
-_TEXT = '''"""Scores the answers of {model}. Begun by `slipway init`: write what your users need.
+_TEXT = '''"""Scores the answers of {model}. Created by `slipway init`; change it to what your users need.
 
-It runs in a pod, with NumPy. docs/gates.md, "A scorer of your own", says what it is given and what it returns.
+It runs in a pod, with NumPy. docs/gates.md, "A scorer of your own", says what it gets and what it must return.
 """
 
 import numpy as np
@@ -22,12 +22,12 @@ def score(inputs, labels, answers, stable):
     :param inputs: arrays by name, rows first.
     :param labels: {labels}; or None.
     :param answers: the candidate's answers, by output, rows first.
-    :param stable: the stable version's, or None where none is live.
+    :param stable: the stable version's answers, or None if none is live.
     """
     answer = answers[OUTPUT]
     rows = len(answer)
     found = decided(answer).reshape(rows, -1)
-    scores = {{"correct": np.full(rows, np.nan)}}  # NaN: nobody knows without labels
+    scores = {{"correct": np.full(rows, np.nan)}}  # NaN: unknown without labels
     if labels is not None:
         wanted = np.asarray(labels).reshape(rows, -1)
         same = found.shape == wanted.shape
@@ -59,7 +59,7 @@ def scorer_text(model: str, chosen: Proposal, *, lists: bool, probabilities: boo
     :param probabilities: they are probabilities, each of its own.
     """
     if probabilities:
-        labels = "1 where it is so and 0 where not, in the shape of the answers"
+        labels = "1 for yes and 0 for no, in the shape of the answers"
         decides, decision, closeness = "yes from 0.5 on", "return np.asarray(answer) >= 0.5", _EXACT
     elif lists:
         labels = "the right place in each list of scores"

@@ -26,7 +26,7 @@ from slipway_rules.row_axes import RowAxis, take_rows
 
 TRIAL_LIMIT_S = 300.0
 ROWS_TRIED = 5
-"""So many at once, to see which size of an answer counts them: few models have so many classes or channels."""
+"""Rows sent at once, to see which axis of an answer counts them; few models have as many classes or channels."""
 MOST_ANSWERED_VALUES = 2**25
 _ANSWER_BYTES = 2**29
 _MOST_TRIED = 40
@@ -197,7 +197,7 @@ def _child(path: Path, folder: Path, mode: str, limit_s: float) -> str:
     try:
         failures: Any = json.loads((folder / "failures.json").read_text())
     except (OSError, ValueError):
-        return "nothing was said of why"
+        return "it gave no reason"
     return plain(str(next(iter(failures.values()), "")))[:300] if isinstance(failures, dict) else ""
 
 

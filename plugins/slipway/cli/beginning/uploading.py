@@ -47,9 +47,9 @@ def next_version(store: ModelStoreHook, model: str) -> int:
 
 
 def ready_file(model: str, version: int, files: Mapping[str, Path], metadata: Mapping[str, Any]) -> bytes:
-    """Return `ready.json` with the digests of these files and what training tells of them.
+    """Return `ready.json` with the digests of these files and training's metadata.
 
-    :raises CommandError: what is told is nothing that a ready.json may say.
+    :raises CommandError: the metadata are not valid in a ready.json.
     """
     digests = {name: _sha256(path) for name, path in files.items()}
     known = {name: value for name, value in metadata.items() if value is not None}
@@ -92,7 +92,7 @@ def upload(
 
 def _landed_before(store: ModelStoreHook, model: str, version: int) -> CommandError:
     return CommandError(
-        f"version {version} of {model!r} has landed before",
+        f"version {version} of {model!r} was uploaded before",
         code=ExitCode.USAGE,
         expected=f"no {READY_FILE} below incoming/{model}/{version}/",
         found=store.uri(f"incoming/{model}/{version}/{READY_FILE}"),

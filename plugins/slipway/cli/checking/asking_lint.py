@@ -1,4 +1,4 @@
-"""Can a model be asked its golden set? Told from the files alone, before anything is uploaded or runs."""
+"""Can a model be asked its golden set? Found from the files alone, before anything is uploaded or runs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Askable:
         """Return it as values that JSON has."""
         return {
             "rows_taken": self.rows_taken or None,
-            "not_told": self.unknown or None,
+            "unknown": self.unknown or None,
             "configuration": self.configuration or None,
         }
 
     def lines(self) -> list[str]:
         """Return it in lines."""
-        lines = [f"the golden set can be asked: {self.rows_taken}"] if self.rows_taken else []
+        lines = [f"the golden set can be sent: {self.rows_taken}"] if self.rows_taken else []
         lines += [self.configuration] if self.configuration else []
         return [*lines, *([f"unknown: {self.unknown}"] if self.unknown else [])]
 
@@ -88,7 +88,7 @@ def _arrays(golden: Path) -> dict[str, Any]:
             f"{golden} is too large for a golden set",
             expected=f"at most {SIZE_LIMIT_BYTES} bytes",
             found=f"{size} bytes",
-            remedy="Take fewer rows: a gate needs hundreds of them, not all.",
+            remedy="Use fewer rows: a gate needs hundreds, not all.",
         )
     return read_arrays(golden.read_bytes(), str(golden))
 
@@ -100,5 +100,5 @@ def _unknown(spec: ReleaseSpec, model: Path | None, signature: ModelSignature | 
         return "whether the model's inputs fit, without --model"
     return (
         f"what a model of `source.format: {spec.source.format}` takes, which its file does not say; "
-        "the converter asks it first, and refuses it there"
+        "the converter tries it first, and refuses it if it does not fit"
     )

@@ -38,7 +38,7 @@ def lint_config(
 ) -> LintedConfig:
     """Hold the model, the release file and training's config.pbtxt against each other.
 
-    :param model: the model's file, or the folder that is released; its configuration lies beside it or in it.
+    :param model: the model's file, or the folder that is released; its configuration is in the same folder, or in it.
     :param stated: what an ONNX file says of its inputs and outputs; None for other formats.
     :param golden: the golden set's arrays, where they were given.
     :raises ModelInvalidError: they contradict each other, or no server could load the model; the field is named.
@@ -52,7 +52,7 @@ def lint_config(
     if base is not None:
         require_named(base)
         require_no_sequences({spec.model: as_released(base, spec.serving)})
-    beside = "" if base is None else f"{path} and "
+    prefix = "" if base is None else f"{path} and "
     made = spec.conversion.made_of_onnx
     if stated is None or made is None:
         if base is None:
@@ -66,7 +66,7 @@ def lint_config(
     if signature is None:
         if base is not None:
             require_consistent({"name": spec.model, **base})
-        summary = f"{beside}the model's file does not state every output's shape: the converter finds it"
+        summary = f"{prefix}the model's file does not state every output's shape: the converter finds it"
         return LintedConfig(summary)
     without_rows = golden is None and needs_golden(spec.serving.warmup)
     serving = spec.serving.model_copy(update={"warmup": ()}) if without_rows else spec.serving
@@ -79,7 +79,7 @@ def lint_config(
         files=(made,),
         overridable=overridable,
     )
-    return LintedConfig(f"{beside}the release file's `serving` fit the model", config)
+    return LintedConfig(f"{prefix}the release file's `serving` fit the model", config)
 
 
 def _folder(spec: ReleaseSpec, model: Path) -> str:

@@ -31,7 +31,7 @@ _AWS_NAMES = {
 
 @dataclass(frozen=True)
 class Verified:
-    """What differs; nothing: it is what was published. `is_signed` tells that a signature was demanded and is good."""
+    """What differs; nothing: it is what was published. `is_signed` says that a signature was demanded and is good."""
 
     model: str
     version: int
@@ -113,11 +113,11 @@ def _hook(bucket: str, asked: str) -> ModelStoreHook:
         raise CommandError(
             f"{command} needs Airflow's libraries, which are not installed here",
             code=ExitCode.USAGE,
-            expected="the environment that requirements.txt makes",
+            expected="the environment from requirements.txt",
             found=str(error),
             remedy=f"run it in the project's environment: .venv/bin/slipway {command} …",
         ) from None
-    # What Airflow's hooks tell of credentials is for a task's log.
+    # What Airflow's hooks report credentials is for a task's log.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_ERRORS_ONLY))
     logging.getLogger("botocore").setLevel(logging.ERROR)
     # No connection of Airflow's: boto3 finds its credentials.

@@ -33,56 +33,73 @@ _Required = inspect.Parameter.empty
 _ARGUMENTS: dict[Field, Any] = {
     "model": ModelArgument,
     "version": VersionArgument,
-    "finding": Annotated[str, typer.Argument(metavar="FINDING", help="Its name, such as 3-published.")],
+    "finding": Annotated[
+        str, typer.Argument(metavar="FINDING", help="The finding's name, such as 3-published.")
+    ],
 }
 """What is given by its place where an act requires it."""
 _OPTIONS: dict[Field, tuple[Any, Any]] = {
     "reason": (ReasonOption, ""),
     "until": (
         Annotated[
-            str, typer.Option("--until", help="When it ends: 4h, 2d, or 2026-12-28T08:00Z; a year at most.")
+            str,
+            typer.Option(
+                "--until",
+                help="When the freeze ends, such as 4h, 2d or 2026-12-28T08:00Z; at most a year from now.",
+            ),
         ],
         "",
     ),
     "model": (
-        Annotated[str | None, typer.Option("--model", help="Of one model alone; without it, of every one.")],
+        Annotated[str | None, typer.Option("--model", help="Only this model. Default: every model.")],
         None,
     ),
     "version": (
         Annotated[
             int | None,
-            typer.Option("--version", min=1, help="Of this version; else of the one that is live."),
+            typer.Option("--version", min=1, help="The version to measure. Default: the live version."),
         ],
         None,
     ),
     "evidence": (EvidenceOption, ""),
     "force": (
-        Annotated[bool, typer.Option("--force", help="Release a version again that users have met before.")],
+        Annotated[
+            bool, typer.Option("--force", help="Release the version even if users have met it before.")
+        ],
         False,
     ),
     "wait_for_approval": (
         Annotated[
             bool,
-            typer.Option("--ask", help="Ask a person before the canary, whatever the release file says."),
+            typer.Option(
+                "--ask", help="Require an approval before the canary, whatever the release file says."
+            ),
         ],
         False,
     ),
     "newer": (
         Annotated[
-            bool, typer.Option("--newer", help="That version may be newer; another person approves it.")
+            bool,
+            typer.Option(
+                "--newer", help="Allow a newer version than the live one; another person must approve."
+            ),
         ],
         False,
     ),
     "emergency": (
         Annotated[
-            bool, typer.Option("--emergency", help="Ask nothing first: neither the read model nor staging.")
+            bool,
+            typer.Option(
+                "--emergency", help="Skip the checks: neither the read model nor staging is asked first."
+            ),
         ],
         False,
     ),
 }
 """What is given by its name, with what it is where it is left out and the act does not require it."""
 _GOES_BACK_TO = Annotated[
-    int | None, typer.Option("--to", min=1, help="The version to go back to; else the one before.")
+    int | None,
+    typer.Option("--to", min=1, help="The version to go back to. Default: the version that was live before."),
 ]
 
 
@@ -141,7 +158,7 @@ def _do(
         given["version"] = given.pop("to")
     asked = ActInput(**given)
     done = carry_out(invocation, act, asked)
-    invocation.printer.say(done.told)
+    invocation.printer.say(done.message)
     next_command = act.command.next_command.format(model=asked.model, version=asked.version)
     if wait:
         waited = _Waited(
@@ -151,7 +168,7 @@ def _do(
             return
     if output is not Format.TABLE:
         invocation.printer.show(
-            {"act": act.name, "dag_id": done.dag_id, "run_id": done.run_id, "told": done.told}
+            {"act": act.name, "dag_id": done.dag_id, "run_id": done.run_id, "message": done.message}
         )
     elif not wait:
         invocation.printer.say(f"Next: {next_command}")

@@ -37,9 +37,9 @@ def fleet(
     name: Annotated[str, typer.Argument(metavar="FLEET", help="The fleet's name.")],
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Ask all servers of a fleet now what they serve: version, configuration and manifest of each, and do they agree.
+    """Show what each server of a fleet serves now: version, configuration and manifest, and whether they agree.
 
-    Exit code: 0 they agree; 1 they differ, or one does not answer.
+    Exit code: 0 they agree; 1 they differ, or a server does not answer.
     """
     found = invocation.server.fleet(name)
     if output is not Format.TABLE:
@@ -48,7 +48,7 @@ def fleet(
         head = "no version" if found.version is None else f"version {found.version}"
         invocation.printer.say(f"{found.fleet}: {head} of {found.model}")
         if found.open_release:
-            invocation.printer.say(f"A release is under way, or was left half done: {found.open_release}")
+            invocation.printer.say(f"A release is under way, or was left unfinished: {found.open_release}")
         rows = [
             [
                 one.server,
@@ -69,5 +69,5 @@ def fleet(
             f"the servers of {name} differ",
             expected="one version, configuration and manifest on all",
             found="; ".join(found.differences),
-            remedy=f"release the fleet's version again by the DAG fleet_release (fleet {name})",
+            remedy=f"release the fleet's version again with the DAG `fleet_release` (fleet {name})",
         )

@@ -50,10 +50,10 @@ def sample(
     invocation: Invocation,
     kind: Annotated[Kind, typer.Argument(help="good is promoted; a gate refuses each of the others.")],
     model: Annotated[
-        str, typer.Option("--model", help="The model; it needs a release file, as digits has.")
+        str, typer.Option("--model", help="The model; it needs a release file (digits has one).")
     ] = "digits",
     to: Annotated[
-        Path | None, typer.Option("--to", help="Write the files into this folder, and upload nothing.")
+        Path | None, typer.Option("--to", help="Write the files into this folder instead of uploading them.")
     ] = None,
     by_hand: ByHandOption = False,
     bucket: BucketOption = "",
@@ -62,8 +62,8 @@ def sample(
     """Make a version of a model from bundled data, upload it as the next version, and say what to do next.
 
     The data are scikit-learn's handwritten digits. good: a small neural network. slow: the same answers, tens of
-    milliseconds later. wrong: every digit is answered with the next one. broken: half of the file. Begin with good, so
-    that a version is live which the others are compared with.
+    milliseconds later. wrong: it answers every digit with the next one. broken: half of the file. Start with good, so
+    that a version is live to compare the others with.
     """
     from slipway.cli.beginning.uploading import next_version
     from slipway.cli.beginning.uploading import upload as lay
@@ -98,23 +98,25 @@ def upload(
     version: VersionArgument,
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="What the release file names.", exists=True, dir_okay=False),
+        typer.Argument(
+            metavar="FILE…", help="The file that the release file names.", exists=True, dir_okay=False
+        ),
     ],
     dataset_version: Annotated[
-        str | None, typer.Option("--dataset-version", help="What it was trained on.")
+        str | None, typer.Option("--dataset-version", help="Version of the training data.")
     ] = None,
     accuracy: Annotated[
-        float | None, typer.Option("--accuracy", min=0, max=1, help="As training measured it, 0 to 1.")
+        float | None, typer.Option("--accuracy", min=0, max=1, help="Accuracy in training, 0 to 1.")
     ] = None,
-    framework: Annotated[str | None, typer.Option("--framework", help="What it was trained with.")] = None,
+    framework: Annotated[str | None, typer.Option("--framework", help="Framework that trained it.")] = None,
     by_hand: ByHandOption = False,
     bucket: BucketOption = "",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Upload a version as a training job does: its files, and ready.json with their digests as the last one.
+    """Upload a version as a training job does: first its files, and last ready.json with their digests.
 
-    A version that has landed is never replaced. It writes to the bucket and asks no Airflow; credentials are the
-    sandbox's, else those that boto3 finds (AWS_PROFILE, a role).
+    An uploaded version is never replaced. The command writes to the bucket and does not contact Airflow. Credentials
+    are the sandbox's, or those that boto3 finds (AWS_PROFILE, a role).
     """
     from slipway.cli.beginning.uploading import ready_file
     from slipway.cli.beginning.uploading import upload as lay
@@ -125,7 +127,7 @@ def upload(
         raise CommandError(
             "two of the files have the same name",
             code=ExitCode.USAGE,
-            expected="files with names of their own",
+            expected="files with different names",
             found=", ".join(str(path) for path in files),
             remedy="rename one of them: each is uploaded under its name, without its folder",
         )
@@ -148,9 +150,9 @@ def _made(invocation: Invocation, kind: Kind, model: str, version: int, *, by_ha
         return make_sample(kind.value, model, version, trained_at=invocation.clock.now(), by_hand=by_hand)
     except ImportError as error:
         raise CommandError(
-            "a sample needs scikit-learn, skl2onnx and onnx, which are not all installed here",
+            "a sample needs scikit-learn, skl2onnx and onnx, and at least one of them is not installed here",
             code=ExitCode.USAGE,
-            expected="the environment that `make setup` makes, or the extra `sample`",
+            expected="the environment from `make setup`, or the extra `sample`",
             found=str(error),
             remedy="run it in the project's environment: .venv/bin/slipway sample …",
         ) from None
@@ -161,7 +163,7 @@ def _show(invocation: Invocation, landed: Uploaded, output: Format, *, by_hand: 
         invocation.printer.show(landed.as_json())
         return
     invocation.printer.say(
-        f"{landed.model} version {landed.version} has landed at {landed.uri}: {', '.join(landed.names)}"
+        f"{landed.model} version {landed.version} was uploaded to {landed.uri}: {', '.join(landed.names)}"
     )
     follow = f"slipway get {landed.model} -w"
     invocation.printer.say(

@@ -64,14 +64,14 @@ def lint(
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Check release files: each fault with its line, and for an unknown key the nearest one.
+    """Check release files: show each error with its line, and the closest known key for an unknown one.
 
-    A note says what the metrics source of the canary does not see.
+    A note says what the canary's metrics source cannot see.
 
-    With --model also whether the model, the release file's `serving` and the config.pbtxt beside it fit each other
-    and what servers load; with --golden whether the model can be asked that golden set, before any upload.
-    The tensors of an ONNX file are read with the library onnx (the extra `init`), those of other formats are not.
-    Exit code: 0 all are well; 2 one is not.
+    With --model, it also checks that the model, the release file's `serving` and the config.pbtxt in the same folder
+    fit together, and that servers can load them. With --golden, it checks that the golden set fits the model's inputs.
+    Both work before any upload. Tensors are read from ONNX files only, with the library onnx (the extra `init`).
+    Exit code: 0 all files are valid; 2 at least one is not.
     """
     from slipway.cli.checking.linting import lint_file
 
@@ -96,7 +96,7 @@ def lint(
         raise CommandError(
             error.what
             if len(faults) == 1
-            else f"{len(faults)} of {len(found)} files cannot be used: {error.what}",
+            else f"{len(faults)} of {len(found)} files are invalid: {error.what}",
             code=ExitCode.USAGE,
             expected=error.expected,
             found=error.found,
@@ -150,16 +150,16 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Begin a model of your own: a release file and a skeleton of its golden set, from the model's own signature.
+    """Start with your own model: create a release file and a skeleton golden set from the model's signature.
 
-    What kind of answers they are is read from the shapes, the operators and the names, and from what the model answers
-    to made-up rows. Where that is not sure, a person at a terminal is asked; scripts say --kind, or get the kind that
-    fits best. The release file passes `slipway lint`, and its comments say what to decide.
+    The command finds the kind of the answers from their shapes, operators and names, and from the model's answers to
+    made-up rows. If that is uncertain, it asks you at a terminal; scripts give --kind, or get the best match. The
+    release file passes `slipway lint`, and its comments say what you have to decide.
 
-    The golden set has the right names, types and shapes; put held-out data and their true answers in it before the
-    first release. Its labels are 0, which the accuracy gate refuses, or not there where the kind can do without;
-    --labels-from-model makes them the model's own answers, to try everything out. Answers that no kind knows get a
-    scorer beside the release file.
+    The golden set has the right names, types and shapes. Replace its rows with held-out data and their true answers
+    before the first release. Its labels are 0, which the accuracy gate refuses, or are omitted if the kind works
+    without them. With --labels-from-model they are the model's own answers, to try everything out. Answers that fit no
+    kind get a scorer in the release file's folder.
     """
     from slipway.cli.beginning.asking import Wanted, is_terminal
     from slipway.cli.beginning.begin import begin
@@ -184,14 +184,17 @@ def verify(
     ] = "",
     releases: Annotated[
         Path,
-        typer.Option("--releases", help="The release files; the model's names the required signature."),
+        typer.Option(
+            "--releases",
+            help="Folder of the release files; the model's file says which signature is required.",
+        ),
     ] = Path("include/releases"),
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Read a published version again, every byte, and say what differs from its manifest and its signature.
+    """Read every byte of a published version again, and say what differs from its manifest and signature.
 
-    It reads the bucket, not Airflow; credentials are the sandbox's, else those that boto3 finds (AWS_PROFILE, a role).
-    Exit code: 0 it is unchanged since it was published; 1 it is not.
+    It reads the bucket, not Airflow. Credentials are the sandbox's, or those that boto3 finds (AWS_PROFILE, a role).
+    Exit code: 0 unchanged since it was published; 1 changed.
     """
     from slipway.cli.checking.verifying import verify_published
 
@@ -216,11 +219,11 @@ def store_check(
     ] = "",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Ask the object store whether it keeps what locks and records rely on: conditions, listings, digests.
+    """Test whether the object store gives what locks and records rely on: conditions, listings and digests.
 
-    A server, or a proxy before it, may take If-None-Match and If-Match and not look at them; a release is not admitted
-    there. It writes small objects below operations/store-probe/ and removes them, and asks no Airflow. Exit code: 0 the
-    store keeps it; 1 it does not.
+    Some servers and proxies accept If-None-Match and If-Match but ignore them. Slipway admits no release on such a
+    store. The test writes small objects below operations/store-probe/ and removes them; it does not contact Airflow.
+    Exit code: 0 the store gives all guarantees; 1 it does not.
     """
     from slipway.cli.checking.store_checking import check_store
 
@@ -231,9 +234,9 @@ def store_check(
         invocation.printer.say(line)
     if found.broken:
         raise CommandError(
-            f"the object store of the bucket {found.bucket!r} does not give the guarantees that releases need",
+            f"the object store of the bucket {found.bucket!r} does not give the guarantees that releases require",
             expected=f"{found.broken[0].what}: {found.broken[0].expected}",
             found=found.broken[0].found,
-            remedy="use a store that keeps conditions, without a proxy before it that drops headers: "
-            "docs/cluster.md lists those that were tried",
+            remedy="use a store that honors conditional requests, and no proxy in front of it that drops "
+            "headers; docs/cluster.md lists the stores that were tested",
         )

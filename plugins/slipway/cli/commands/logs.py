@@ -44,7 +44,7 @@ def logs(
     dag: Annotated[str, typer.Option("--dag", help="The run's workflow.")] = MODEL_RELEASE,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Print the logs of a release's tasks, in the order in which they began."""
+    """Print the logs of a release's tasks in the order in which they started."""
     run_id = _run_id(invocation, model, run)
     airflow = invocation.airflow
     try:
@@ -61,7 +61,7 @@ def logs(
     if task and not tasks:
         names = ", ".join(sorted(one.task_id for one in found.task_instances))
         raise CommandError(
-            f"no task {task!r} of {run_id} has run{_near_task(task, found.task_instances)}",
+            f"the task {task!r} of {run_id} has not run{_near_task(task, found.task_instances)}",
             expected=names,
             remedy=f"slipway logs {model} {run}",
         )
@@ -115,7 +115,7 @@ def _lines(invocation: Invocation, dag: str, run_id: str, task: Any) -> list[str
             accept="application/json",
         )
     except NotThereError:
-        return ["(no log is kept)"]
+        return ["(no log was kept)"]
     content = answer.content.actual_instance
     return [line for entry in content or () if (line := _line(entry))]
 

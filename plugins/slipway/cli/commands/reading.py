@@ -42,7 +42,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_models(invocation: Invocation, *, output: OutputOption = Format.TABLE) -> None:
-    """List the models: what is live, what is under way, how the last release ended."""
+    """List the models: what is live, what is under way, and how the last release ended."""
     models, now = invocation.server.models(), invocation.clock.now()
     documents = {
         "models": [_listed(name, found) for name, found in models.items()],
@@ -99,9 +99,9 @@ def get(
     interval: IntervalOption = 2.0,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Show one model as a tree: revisions with their weight, steps with "here", verdict and evidence, last versions.
+    """Show one model as a tree: revisions and weights, the current step, the verdict and its evidence, last versions.
 
-    With -w the tree is live: it asks again every --interval seconds. With `-o json -w` each change is one line of JSON.
+    With -w, the tree updates every --interval seconds. With `-o json -w`, each change is one line of JSON.
     """
     from slipway.cli.watching import look_at, shown, watch_model
 
@@ -120,7 +120,7 @@ def explain(
     log: Annotated[bool, typer.Option("--log", help="Also print every event.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Say in words what became of a version and why: each gate, the canary's verdict, who did what."""
+    """Explain what happened to a version and why: each gate, the canary's verdict, and who did what."""
     from slipway.cli.explaining import explained
 
     try:
@@ -164,7 +164,7 @@ def dashboard(
     model: Annotated[str | None, typer.Argument(help="A model's page instead of the overview.")] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Print the address of the dashboard. It asks for Airflow's own login."""
+    """Print the address of the dashboard. You sign in there with your Airflow account."""
     from urllib.parse import quote
 
     address = (

@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
 def completion(
     invocation: Invocation, shell: Annotated[Shell, typer.Argument(help="Whose completions.")]
 ) -> None:
-    """Print the script with which a shell completes commands and options. It asks no server."""
+    """Print the script that makes your shell complete commands and options. It contacts no server."""
     from typer._completion_shared import get_completion_script
 
     script = get_completion_script(prog_name=NAME, complete_var="_SLIPWAY_COMPLETE", shell=shell.value)

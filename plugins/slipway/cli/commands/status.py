@@ -43,7 +43,7 @@ def status(
     timeout: TimeoutOption = "0",
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Wait until the release under way is over, and say how it ended; without one, how the last one ended.
+    """Wait until the current release is over, and say how it ended. If none is under way, say how the last one ended.
 
     Exit code: 0 promoted; 1 refused, rolled back, failed or stopped; 5 not finished in time. With --no-wait a release
     that is under way is 0, too.

@@ -1,4 +1,4 @@
-"""What an ONNX file tells without being run: its signature, the names of sizes that vary, what makes each output."""
+"""What an ONNX file says without being run: its signature, the names of sizes that vary, what makes each output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OnnxFile:
 
 
 def read_onnx(path: Path) -> OnnxFile:
-    """Return what an ONNX file tells.
+    """Return what an ONNX file says.
 
     :raises CommandError: it cannot be read, or has tensors that Triton cannot carry.
     """

@@ -123,27 +123,27 @@ def _require_data(path: Path, model: Any) -> None:
     strange = [one for one in located if not is_plain_path(one) or one == path.name]
     if strange or len(located) > MAX_DATA_FILES:
         raise ModelInvalidError(
-            f"{path} keeps weights in files that cannot be taken",
-            expected=f"at most {MAX_DATA_FILES} files in the model's folder, by plain names",
+            f"{path} keeps weights in files that cannot be uploaded",
+            expected=f"at most {MAX_DATA_FILES} files in the model's folder, under plain names",
             found=", ".join(repr(plain(one)[:100]) for one in strange[:5]) or counted(len(located), "file"),
             remedy="Save it again with onnx.save_model(…, save_as_external_data=True, location='model.onnx.data').",
         )
     missing = [one for one in located if not (path.parent / one).is_file()]
     if missing:
         raise InputMissingError(
-            f"{path} keeps weights in a file that is not beside it",
+            f"{path} keeps weights in a file that is missing from its folder",
             expected=str(path.parent / missing[0]),
             found="no such file",
-            remedy="Put it there, and upload both to the same place in incoming/.",
+            remedy="Put the file there, and upload both to the same folder in incoming/.",
         )
     total = sum((path.parent / one).stat().st_size for one in located)
     if total > WEIGHTS_LIMIT_BYTES:
         raise ModelInvalidError(
-            f"{path} is too large to be served as one ONNX file",
+            f"{path} is too large to serve as one ONNX file",
             expected=f"at most {WEIGHTS_LIMIT_BYTES} bytes of weights",
             found=f"{total} bytes",
             remedy="Export it in half precision, or release it as a model of Triton's Python backend "
-            "(`conversion.target: python`), which takes a folder.",
+            "(`conversion.target: python`), which accepts a folder.",
         )
 
 
@@ -158,8 +158,8 @@ def _require_portable_locale(path: Path, node: Any) -> None:
     if locale is not None and has_own_rules(locale):
         named = plain(node.name or node.output[0])
         raise ModelInvalidError(
-            f"{path}: the StringNormalizer {named!r} wants a locale that servers do not have",
-            expected=f"one whose rules for upper and lower case are those of Unicode, such as {PORTABLE_LOCALE}",
+            f"{path}: the StringNormalizer {named!r} needs a locale that servers do not have",
+            expected=f"a locale with Unicode's rules for upper and lower case, such as {PORTABLE_LOCALE}",
             found=plain(locale)[:50],
             remedy=f"Export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent.",
         )

@@ -39,11 +39,11 @@ def load_graph(path: Path) -> Any:
         import onnx
     except ImportError:
         raise CommandError(
-            "a model's file is read with the library onnx, which is not installed",
+            "reading a model's file needs the library onnx, which is not installed",
             code=ExitCode.USAGE,
             expected="onnx",
             found="none",
-            remedy="pip install onnx, or install this command with its extra `init`",
+            remedy="pip install onnx, or install this command with the extra `init`",
         ) from None
     _require_readable(path)
     try:
@@ -81,10 +81,11 @@ def _require_readable(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise _unusable(path, plain(getattr(error, "strerror", None) or str(error))) from None
     if not stat.S_ISREG(found.st_mode):
-        raise _unusable(path, "something that is no plain file")
+        raise _unusable(path, "something other than a plain file")
     if found.st_size > MOST_BYTES:
         raise _unusable(
-            path, f"{found.st_size} bytes, more than {MOST_BYTES}: keep the weights in files beside it"
+            path,
+            f"{found.st_size} bytes, more than {MOST_BYTES}: keep the weights in separate files in the same folder",
         )
 
 
@@ -118,5 +119,5 @@ def _unusable(path: Path, found: str) -> CommandError:
         code=ExitCode.USAGE,
         expected="an ONNX model whose inputs and outputs are plain tensors",
         found=found,
-        remedy="export it again (of scikit-learn with options={'zipmap': False}); python -m onnx.checker says more",
+        remedy="export it again (from scikit-learn with options={'zipmap': False}); python -m onnx.checker says more",
     )

@@ -120,8 +120,8 @@ class LiveGrpcServer:
     def _unavailable(self, method: str, found: str) -> ServerUnavailableError:
         return ServerUnavailableError(
             f"the live server {self._endpoint.host} did not answer {method} over gRPC",
-            expected=f"an answer of Triton's within {self._timeout_s:g} s",
+            expected=f"an answer from Triton within {self._timeout_s:g} s",
             found=found,
-            remedy="see whether its pods are ready, whether its port is named h2c (`rollout.protocol: grpc`), and the "
-            "connection `slipway_ingress`",
+            remedy="check that its pods are ready and that its port is named h2c (`rollout.protocol: grpc`), and "
+            "check the connection `slipway_ingress`",
         )

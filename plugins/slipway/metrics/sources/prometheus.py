@@ -74,7 +74,7 @@ class PrometheusMetricsHook(MetricsReader, BaseHook):
         self.unanswered_after_s = unanswered_after_s
         self._access = HttpAccess(metrics_conn_id)
         if len(self._access.hosts) != 1:
-            raise self._access.unusable("it does not name one Prometheus", "one host")
+            raise self._access.unusable("it does not name exactly one Prometheus", "one host")
         base = self._access.hosts[0] + str(self._access.extra.get("path") or "").rstrip("/")
         self._url = f"{base}/api/v1/query"
         self.source = f"the Prometheus {base}"
@@ -104,10 +104,10 @@ class PrometheusMetricsHook(MetricsReader, BaseHook):
         shared = shared_series(readings)
         if shared is not None:
             raise MetricsUnavailableError(
-                f"{self.source} gave one series for two revisions",
-                expected=f"series that belong to one of {', '.join(readings)}",
+                f"{self.source} gave the same series for two revisions",
+                expected=f"series that belong to only one of {', '.join(readings)}",
                 found=shared,
-                remedy="narrow the selectors of `rollout.metrics.overrides`, so that {revision} tells them apart",
+                remedy="narrow the selectors of `rollout.metrics.overrides`, so that {revision} distinguishes them",
             )
         return readings
 
@@ -149,7 +149,7 @@ class PrometheusMetricsHook(MetricsReader, BaseHook):
             return str(float(data["result"][1]))
         except (KeyError, IndexError, TypeError, ValueError):
             raise MetricsUnavailableError(
-                f"{self.source} does not say what time it is",
+                f"{self.source} does not report its time",
                 expected="a number as the answer to time()",
                 remedy=f"check that the connection {self.metrics_conn_id!r} leads to a Prometheus",
             ) from None

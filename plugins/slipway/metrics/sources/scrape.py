@@ -286,7 +286,7 @@ def _latency_counts(samples: Iterable[ExpositionSample]) -> Mapping[float, int]:
     counts, below = {}, 0
     for bound, total in cumulative:
         if total < below:
-            raise ValueError(f"the bucket up to {bound:g} ms holds less than the one before it")
+            raise ValueError(f"the bucket up to {bound:g} ms has a smaller count than the bucket before it")
         counts[bound] = total - below
         below = total
     return counts

@@ -1,1 +1,1 @@
-"""The channels by which people are told: a module for each."""
+"""The channels by which people are notified: a module for each."""

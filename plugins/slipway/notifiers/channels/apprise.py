@@ -29,7 +29,7 @@ _STATUS = re.compile(r"\berror=([1-5]\d{2})\b")
 class AppriseChannel(Channel):
     """Sends messages as plain text.
 
-    :param address: in Apprise's form (https://appriseit.com), which holds the secret; it is never told.
+    :param address: in Apprise's form (https://appriseit.com), which holds the secret; it is never shown.
     """
 
     name: ClassVar[str] = "apprise"
@@ -58,18 +58,18 @@ class AppriseChannel(Channel):
         status = _STATUS.search(" ".join(said))
         if is_sent is None or (not is_sent and status and is_for_good(int(status[1]))):
             raise NeverDeliveredError(
-                "the receiver will not take the message",
-                expected="an address that Apprise knows, and that the receiver takes",
+                "the receiver refuses the message",
+                expected="an address that Apprise supports and the receiver accepts",
                 found=without_secrets(" ".join(said), self._address)
-                or "an address that Apprise does not know",
-                remedy="correct the address in the connection's password; it is not tried again",
+                or "an address that Apprise does not support",
+                remedy="correct the address in the connection's password; it is not retried",
             )
         if not is_sent:
             raise NotDeliveredError(
-                "the receiver did not take the message",
+                "the receiver did not accept the message",
                 expected="a receiver that answers",
-                found=without_secrets(" ".join(said), self._address) or "no reason was told",
-                remedy="it is tried again; see the connection and the receiver",
+                found=without_secrets(" ".join(said), self._address) or "no reason was given",
+                remedy="it is retried; check the connection and the receiver",
             )
 
     def _send(self, message: Message) -> bool | None:

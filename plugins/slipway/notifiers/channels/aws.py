@@ -39,7 +39,7 @@ class AwsChannel(Channel):
         fits = {"sns": _ARN.fullmatch, "ses": _MAIL.fullmatch, "sqs": re.compile(r"[^/]+/\S+").fullmatch}
         if service not in fits or not fits[service](target):
             raise InputMissingError(
-                "the connection of an AWS receiver has another address than one of these",
+                "the connection of an AWS receiver has an unsupported address",
                 expected="sns+aws://TOPIC_ARN, sqs+aws://HOST/ACCOUNT/QUEUE or ses+aws://FROM/TO,TO",
                 found=f"{service or 'another scheme'}",
                 remedy="see docs/notifications.md",
@@ -60,10 +60,10 @@ class AwsChannel(Channel):
             {"sns": self._publish, "sqs": self._enqueue, "ses": self._mail}[self._service](message)
         except Exception as error:  # botocore's and Airflow's, of which there are many
             raise NotDeliveredError(
-                f"{self._service.upper()} did not take the message",
-                expected=f"a role that may send there, by the connection {self._conn_id!r}",
+                f"{self._service.upper()} did not accept the message",
+                expected=f"a role with permission to send there, from the connection {self._conn_id!r}",
                 found=without_secrets(f"{type(error).__name__}: {error}", self._target),
-                remedy="it is tried again; see the connection, the role and the address",
+                remedy="it is retried; check the connection, the role and the address",
             ) from None
 
     def _publish(self, message: Message) -> None:

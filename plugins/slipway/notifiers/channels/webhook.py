@@ -27,14 +27,14 @@ from slipway_core.operations.notices.message import Message
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-_WRONG_ADDRESS = "correct the address and the key in the connection; it is not tried again"
+_WRONG_ADDRESS = "correct the address and the key in the connection; it is not retried"
 
 
 @CHANNELS.register
 class WebhookChannel(Channel):
     """Posts messages as JSON: `type` (`slipway.EVENT`), `timestamp` and `data`.
 
-    :param url: where to; it may hold a token and is never told.
+    :param url: where to; it may hold a token and is never shown.
     :param key: `whsec_` and the key in base 64.
     """
 
@@ -88,7 +88,7 @@ class WebhookChannel(Channel):
                 status, wanted = answer.status_code, answer.headers.get(HEADER)
         except ValueError as error:
             # Its text has the URL. All of them are ValueErrors, and so is what else is wrong with an address.
-            raise _never_taken(f"an address that is none ({type(error).__name__})") from None
+            raise _never_taken(f"an invalid address ({type(error).__name__})") from None
         except requests.RequestException as error:
             raise _not_taken(type(error).__name__) from None
         if is_for_good(status):
@@ -104,21 +104,21 @@ class WebhookChannel(Channel):
         try:
             return Webhook(self._key).sign(message_id, now, body)
         except (EmptyWebhookSecretError, Base64Error, ValueError):
-            raise _never_taken("a signing key that is no base 64") from None
+            raise _never_taken("a signing key that is not Base64") from None
 
 
 def _not_taken(found: str) -> NotDeliveredError:
     return NotDeliveredError(
-        "the webhook did not take the message",
+        "the webhook did not accept the message",
         expected="HTTP 2xx",
         found=found,
-        remedy="it is tried again; see the receiver",
+        remedy="it is retried; check the receiver",
     )
 
 
 def _never_taken(found: str) -> NeverDeliveredError:
     return NeverDeliveredError(
-        "the webhook will not take the message", expected="HTTP 2xx", found=found, remedy=_WRONG_ADDRESS
+        "the webhook refuses the message", expected="HTTP 2xx", found=found, remedy=_WRONG_ADDRESS
     )
 
 
@@ -126,7 +126,7 @@ def _url(schema: str | None, host: str | None, port: int | None) -> str:
     """Return the URL of a webhook: the connection's host, with what it leaves out."""
     if not host:
         raise NeverDeliveredError(
-            "the connection of a signed webhook names no address",
+            "the connection of a signed webhook has no address",
             expected="a URL as its host, such as https://ops.example.com/slipway",
             found="no host",
             remedy="see docs/notifications.md",
@@ -135,7 +135,7 @@ def _url(schema: str | None, host: str | None, port: int | None) -> str:
         return whole_url(host, schema, port, "https").geturl()
     except ValueError as error:
         raise NeverDeliveredError(
-            "the connection of a signed webhook names an address that is none",
+            "the connection of a signed webhook has an invalid address",
             expected="a URL as its host, such as https://ops.example.com/slipway",
             found=str(error),
             remedy="see docs/notifications.md",

@@ -71,7 +71,7 @@ class AdmitReleaseOperator(BaseOperator):
     def execute(self, context: Context, event: Any = None, noted: str = "") -> dict[str, Any]:
         """Admit the release, or wait in the triggerer while another of the same model is under way.
 
-        :param noted: what holds the release, where people have been told so.
+        :param noted: what holds the release, if people have been notified of it.
         """
         params = context["params"]
         try:
@@ -186,8 +186,8 @@ class AdmitReleaseOperator(BaseOperator):
                 admitted=release_run.admitted,
             )
             now = datetime.now(UTC)
-            told = started_notice(release_id, spec, version, started, at=now, dag_id=MODEL_RELEASE)
-            make_outbox(self.bucket, spec, self.aws_conn_id).tell(told)
+            notice = started_notice(release_id, spec, version, started, at=now, dag_id=MODEL_RELEASE)
+            make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
             record.append(started)
             tell_release(context, spec.model, version, started_text(started.triggered_by, started.reason))
             # Whole, with every default: what a default was on that day is part of the explanation.

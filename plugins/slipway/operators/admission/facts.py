@@ -50,10 +50,9 @@ def requested_spec(releases_dir: str, context: Context) -> ReleaseSpec:
     if looser and triggered_by(context) not in spec.rollout.may_relax:
         raise UserError(
             f"the run asks for less care than the release file of {spec.model!r}",
-            expected="steps and window that are no less strict than the file's",
+            expected="steps and a window at least as strict as the file's",
             found="; ".join(looser),
-            remedy="leave them out, change the release file, or have somebody start the run whom "
-            "`rollout.may_relax` names",
+            remedy="omit them, change the release file, or let a person named in `rollout.may_relax` start the run",
         )
     return asked
 
@@ -68,7 +67,7 @@ def require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> da
     require_not_deleted(store, paths)
     body = store.require(
         paths.ready,
-        remedy="let training write it as the last object, or check model and version",
+        remedy="let training write it as the last object, or check the model and the version",
     )
     ready = parse_ready(body, IncomingVersion(spec.model, version))
     written = {entry.key: entry.written_at for entry in store.entries(paths.incoming)}

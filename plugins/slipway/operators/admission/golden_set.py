@@ -18,21 +18,21 @@ _LARGEST_BYTES = 64 * 1024 * 1024
 
 
 def require_askable_golden_set(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
-    """Returns when the golden set fits the release file, as far as that can be told without the model.
+    """Returns when the golden set fits the release file, as far as that is known without the model.
 
-    One that cannot be read is left to the converter, whose error has always told it.
+    One that cannot be read is left to the converter, whose error names it.
 
     :raises GoldenSetError: the model cannot be asked it; the reason is named.
     """
     key = repository_paths(spec.model, version).incoming + spec.source.golden_file
     facts = store.stat(key)
     if facts is None or facts.size_bytes > _LARGEST_BYTES:
-        log.info("%s is left to the converter: it is large, or not there", store.uri(key))
+        log.info("the converter checks %s: it is large or missing", store.uri(key))
         return
     content = store.require(key, remedy="let training write it, as a new version")
     try:
         arrays = read_arrays(content, store.uri(key))
     except GoldenSetError as error:
-        log.warning("the converter will tell what is wrong with it: %s", error)
+        log.warning("the converter will report what is wrong with it: %s", error)
         return
     require_askable(spec, arrays)

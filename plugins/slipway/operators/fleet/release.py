@@ -86,9 +86,9 @@ class FleetOperator(BaseOperator):
         except SlipwayError:
             return ""
 
-    def tell(self, context: Context, told: str) -> None:
-        """Tell, in the run's note, where the release stands."""
-        tell_fleet(context, self.fleet, self.version, told, self.page())
+    def tell(self, context: Context, text: str) -> None:
+        """Write into the run's note where the release stands."""
+        tell_fleet(context, self.fleet, self.version, text, self.page())
 
     @contextmanager
     def telling(self, context: Context, what: str) -> Iterator[None]:
@@ -118,10 +118,10 @@ class PlaceFleetVersionOperator(FleetOperator):
             require_guarantees(parts.store)  # what is intended for the fleet is written under conditions
             parts.require_permitted(version, triggered_by(context))
             copied = parts.place(version)
-        told = f"version {version} of {parts.file.model} {'was laid' if copied else 'lies'} in place"
-        self.log.info(told)
-        self.tell(context, "laid in place")
-        return told
+        message = f"version {version} of {parts.file.model} {'was put' if copied else 'is already'} in place"
+        self.log.info(message)
+        self.tell(context, "put in place")
+        return message
 
 
 class ReleaseToFleetOperator(FleetOperator):
@@ -157,11 +157,11 @@ class ReleaseToFleetOperator(FleetOperator):
             except asyncio.CancelledError:
                 raise TransientError(
                     f"the release of version {self.version} to the fleet {self.fleet!r} was stopped",
-                    expected="an end of its own",
-                    remedy="the task `settle` leads all servers back; tried again, this task goes on",
+                    expected="a regular end",
+                    remedy="the task `settle` restores all servers; retrying this task continues the release",
                 ) from None
         self.log.info("%s", outcome.model_dump_json(indent=2))
-        what = "released, and not on all servers" if outcome.outcome == "committed" else "not released"
+        what = "released, but not on all servers" if outcome.outcome == "committed" else "not released"
         with self.telling(context, what):
             require_committed(outcome)
         self.tell(context, outcome.summary)
@@ -183,14 +183,14 @@ class SettleFleetOperator(FleetOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Settle; skipped where nothing was left half done."""
+        """Settle; skipped where nothing was left unfinished."""
         with self.telling(context, "not settled"):
             outcome = self._settled(context)
             if outcome is None:
-                raise AirflowSkipException("nothing was left half done")
+                raise AirflowSkipException("nothing was left unfinished")
             self.log.info("%s", outcome.model_dump_json(indent=2))
             require_settled(outcome)
-            self.tell(context, f"ended in the middle, and settled: {outcome.summary}")
+            self.tell(context, f"interrupted, then settled: {outcome.summary}")
         return outcome.model_dump(mode="json")
 
     def _settled(self, context: Context) -> FleetOutcome | None:
@@ -217,9 +217,9 @@ def require_committed(outcome: FleetOutcome) -> None:
         return
     raise LoadRefusedError(
         f"version {outcome.version} of {outcome.model!r} is on no server of the fleet {outcome.fleet!r}",
-        expected="all servers with it, alike",
+        expected="all servers with it, in the same state",
         found="; ".join(outcome.reasons),
-        remedy="see to what is named, and release it again",
+        remedy="fix what is named, and release it again",
     )
 
 
@@ -235,10 +235,10 @@ def require_settled(outcome: FleetOutcome) -> None:
     if outcome.outcome != "failed" and not open_ones:
         return
     raise ServerUnavailableError(
-        f"the fleet {outcome.fleet!r} could not be led back on {', '.join(open_ones) or 'any server'}",
-        expected="all servers with what they had before",
+        f"the fleet {outcome.fleet!r} could not be restored on {', '.join(open_ones) or 'any server'}",
+        expected="all servers in their previous state",
         found="; ".join(outcome.reasons),
-        remedy="see to the servers that are named; the next try of this task goes on",
+        remedy="fix the named servers; the next try of this task continues from here",
     )
 
 
@@ -250,12 +250,11 @@ def require_whole(outcome: FleetOutcome) -> None:
     if outcome.is_whole:
         return
     raise ServerUnavailableError(
-        f"version {outcome.version} of {outcome.model!r} is the version of the fleet {outcome.fleet!r} now, and not "
-        f"seen on {', '.join(outcome.missing) or 'any server'}",
-        expected="all servers with it, alike",
+        f"version {outcome.version} of {outcome.model!r} is now the version of the fleet {outcome.fleet!r}, but was "
+        f"not seen on {', '.join(outcome.missing) or 'any server'}",
+        expected="all servers with it, in the same state",
         found="; ".join(outcome.reasons),
-        remedy="see to the servers that are named; the next try of this task, or another release of this version, "
-        "brings them to it",
+        remedy="fix the named servers; the next try of this task, or another release of this version, updates them",
     )
 
 

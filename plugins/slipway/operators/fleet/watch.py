@@ -48,8 +48,8 @@ class WatchFleetOperator(FleetOperator):
     A server that hung in a commit may carry it out when it goes on, hours later. Its release has ended by then, and has
     left open in the bucket what that server is to serve. The way back asks nobody. Nothing else is changed.
 
-    What was told is kept in the bucket: a finding fails one run, and again after a day; other runs are skipped as long
-    as it lasts. So a run that fails has something new to say.
+    What was reported is kept in the bucket: a finding fails one run, and again after a day; other runs are skipped as
+    long as it lasts. So a run that fails has something new to say.
 
     :param release_dag_id: the DAG that releases to fleets.
     :returns: what each server serves (`slipway_core.fleet.parity.Parity`).
@@ -90,10 +90,11 @@ class WatchFleetOperator(FleetOperator):
             raise AirflowSkipException(f"{left.run_id} is under way")
         if state is None and left.phase != "back":
             raise ReleaseInProgressError(
-                f"a release of the fleet {self.fleet!r} is open that Airflow does not know",
+                f"a release of the fleet {self.fleet!r} is open, but Airflow does not know it",
                 expected=f"a run of {self.release_dag_id}",
                 found=f"{left.run_id}, of version {left.version}, in the phase {left.phase}",
-                remedy="see whether anybody carries it out; a run of fleet_release leads it back first",
+                remedy="find out whether anything is carrying it out; the next run of fleet_release rolls it back "
+                "first",
             )
         return left
 
@@ -102,11 +103,11 @@ class WatchFleetOperator(FleetOperator):
         outcome = run(settle_fleet(parts.way_back(left)))
         if outcome is None:
             return []
-        self.log.warning("%s was left open, and is ended now: %s", left.run_id, outcome.summary)
-        what = f"could not be led back from version {left.version}"
+        self.log.warning("%s was left open and has now been ended: %s", left.run_id, outcome.summary)
+        what = f"could not be rolled back from version {left.version}"
         open_ones = [name for name, one in outcome.servers.items() if one.state in ("failed", "unreachable")]
         if outcome.outcome == "failed" and not open_ones:
-            return [f"no server {what}: none was asked"]
+            return [f"no server {what}, so none was checked"]
         return [f"{name} {what}" for name in open_ones]
 
     def _end(self, parts: FleetContext, left: RunNote) -> None:
@@ -121,7 +122,7 @@ class WatchFleetOperator(FleetOperator):
         """Fail where there is something new to say, and keep that it was said.
 
         :raises ServerUnavailableError: there is.
-        :raises AirflowSkipException: all that is found was told.
+        :raises AirflowSkipException: everything found was reported before.
         """
         now, key = datetime.now(UTC), watch_key(self.fleet)
         known = NotifiedFindings.from_bytes(parts.store.read(key, most_bytes=LIMIT_BYTES))
@@ -133,11 +134,10 @@ class WatchFleetOperator(FleetOperator):
                 f"the servers of the fleet {self.fleet!r} are not as they should be",
                 expected="one version, configuration and manifest on all, and nothing else loaded",
                 found="; ".join(news),
-                remedy="see to the servers that are named, and release the fleet's version again by the DAG "
-                f"{FLEET_RELEASE}",
+                remedy="fix the named servers, and release the fleet's version again with the DAG {FLEET_RELEASE}",
             )
         if found:
             since = min(one.at for one in kept.notified.values())
             raise AirflowSkipException(
-                f"told before, first on {since:%Y-%m-%d %H:%M} UTC: {'; '.join(found)}"
+                f"reported before, first on {since:%Y-%m-%d %H:%M} UTC: {'; '.join(found)}"
             )

@@ -40,7 +40,7 @@ class FindNewVersionsOperator(BaseOperator):
     """Lists the versions whose release shall start by itself.
 
     A run that messages started looks at the models that they name, and at no others. Any other run, and one that
-    cannot read a part of its messages, sweeps all of ``incoming/``: two requests for each model where nothing is new.
+    cannot read a part of its messages, scans all of ``incoming/``: two requests for each model where nothing is new.
     What it has learnt of ready.json files that start nothing it keeps in Airflow's state store of the asset in
     `inlets`; without it, it reads them again.
 
@@ -73,7 +73,7 @@ class FindNewVersionsOperator(BaseOperator):
         self.releases_dir = releases_dir
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Looks at what the events tell of, or at everything; leaves out what was started before."""
+        """Looks at what the events name, or at everything; leaves out what was started before."""
         with airflow_failures():
             store = ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
             _ = store.client  # a task may ask Airflow for a connection in its main thread only
@@ -114,7 +114,7 @@ class FindNewVersionsOperator(BaseOperator):
             return "wait"
 
     def _leave_those_without_release_file(self, found: Look, announced: Set[IncomingVersion]) -> None:
-        """Set aside what a sweep found of models without a release file; what an event tells of waits for the file.
+        """Set aside what a scan found of models without a release file; what an event names waits for the file.
 
         The file may be minutes old, and not on this worker yet: `start` looks again, and says what it waits for.
         """
@@ -126,23 +126,23 @@ class FindNewVersionsOperator(BaseOperator):
             if incoming.model not in known and incoming not in announced:
                 found.arrivals.remove(arrival)
                 found.set_aside.append(
-                    f"version {incoming.version} of {incoming.model!r} waits for a release file: there is none on "
-                    f"this worker. Remedy: add {incoming.model}.yaml; the next scan starts it."
+                    f"version {incoming.version} of {incoming.model!r} waits for a release file: this worker has "
+                    f"none. Remedy: add {incoming.model}.yaml; the next scan starts it."
                 )
 
     def _warn_of(self, unreadable: Sequence[str], context: Context) -> None:
-        """Name what could not be read of the messages, for the pages; a sweep looks at what it may have told of."""
+        """Name what could not be read of the messages, for the pages; the scan looks at what it may have named."""
         if not unreadable:
             return
         reasons = list(dict.fromkeys(reason[:_REASON_LIMIT] for reason in unreadable))[:_UNREADABLE_SHOWN]
         self.log.info(
-            "%s messages, or parts of them, cannot be read: all of incoming/ is looked at", len(unreadable)
+            "%s messages, or parts of them, cannot be read: reading all of incoming/ instead", len(unreadable)
         )
         context["ti"].xcom_push(UNREADABLE_KEY, {"number": len(unreadable), "reasons": reasons})
 
     @staticmethod
     def _models(store: ModelStoreHook, found: Look) -> list[str]:
-        """The models with a folder in ``incoming/``, shuffled: a sweep cut short ends elsewhere each time."""
+        """The models with a folder in ``incoming/``, shuffled: a scan that is cut short ends elsewhere each time."""
         page = store.listing("incoming/", delimiter="/", pages=LIST_PAGES)
         strays = [entry.key for entry in page.objects if entry.key != "incoming/"]
         models: list[str] = []
@@ -153,17 +153,17 @@ class FindNewVersionsOperator(BaseOperator):
                 strays.append(folder)
         found.set_aside += [f"{stray!r} belongs to no model: expected incoming/MODEL/…" for stray in strays]
         if not page.is_whole:
-            found.set_aside.append("incoming/: there is more in it than is listed.")
+            found.set_aside.append("incoming/ has more in it than is listed.")
         random.shuffle(models)
         return models
 
     def _kept(self, context: Context) -> dict[IncomingVersion, Kept]:
-        """What earlier sweeps have learnt; nothing where it is lost or cannot be read."""
+        """What earlier scans have learned; nothing if it is lost or cannot be read."""
         try:
             state = context["asset_state_store"]
             return kept_from(state.get(_KEPT_KEY), time.time())
         except (AirflowRuntimeError, KeyError, ValueError) as error:
-            self.log.info("nothing is known about earlier scans (%s): every ready.json is read", error)
+            self.log.info("nothing is known about earlier scans (%s): reading every ready.json", error)
             return {}
 
     def _keep(
@@ -174,7 +174,7 @@ class FindNewVersionsOperator(BaseOperator):
         try:
             context["asset_state_store"].set(_KEPT_KEY, kept_as_json(kept))
         except (AirflowRuntimeError, KeyError, ValueError) as error:
-            self.log.info("what was learnt could not be kept (%s): the next scan reads it again", error)
+            self.log.info("the results could not be saved (%s): the next scan reads everything again", error)
 
     def _run_ids(self, context: Context, found: Look) -> dict[IncomingVersion, str]:
         """The id under which each arrival is to be started, in order; those under way need no start."""
@@ -207,8 +207,8 @@ class FindNewVersionsOperator(BaseOperator):
                 return run_id
         found.set_aside.append(
             f"version {arrival.incoming.version} of {arrival.incoming.model!r}: the runs "
-            f"{' and '.join(arrival.run_ids)} have ended without a record. Remedy: see there why; then upload "
-            "ready.json again, as the last object, or start the release by hand."
+            f"{' and '.join(arrival.run_ids)} have ended without a record. Remedy: see in their logs why; then "
+            "upload ready.json again, as the last object, or start the release by hand."
         )
         return None
 
@@ -222,7 +222,9 @@ class FindNewVersionsOperator(BaseOperator):
         context["ti"].xcom_push(SET_ASIDE_KEY, reasons)
         for incoming in sorted(silent)[:_REASONS_SHOWN]:
             self.log.info(
-                "%s starts nothing: started before, rejected, by hand, or older than a release", incoming
+                "%s starts nothing: it was started before, is rejected, is released by hand, or is older than a "
+                "release",
+                incoming,
             )
 
 
@@ -238,7 +240,7 @@ def _trigger(incoming: IncomingVersion, run_id: str, *, is_announced: bool) -> d
 
 
 def _must_sweep(hints: IntakeResult) -> bool:
-    """Messages that cannot be read, or tell of more than is looked up one by one: a sweep finds what they told of."""
+    """Messages that cannot be read, or name more than is looked up one by one: the scan finds what they named."""
     return (
         bool(hints.unreadable)
         or not hints.is_whole

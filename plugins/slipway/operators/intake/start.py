@@ -36,8 +36,8 @@ class StartReleaseOperator(TriggerDagRunOperator):
         model = asked.get("model")
         require_release_file(self.releases_dir, model)
         self.log.info(
-            "starting it. Where Airflow refuses the run because it does not know the model %r, it has not yet read "
-            "that model's release file; this is tried again",
+            "starting it. If Airflow refuses the run because it does not know the model %r, it has not read that "
+            "model's release file yet; this is tried again",
             model,
         )
         super().execute(context)

@@ -56,7 +56,7 @@ class Look:
 class ModelLook:
     """Looks at one model: two requests where nothing is new, and one more for each version that is.
 
-    :param kept: what earlier looks have learnt; it saves reading, and says nothing of versions that an event tells of.
+    :param kept: what earlier looks have learnt; it saves reading, and says nothing of versions that an event names.
     :param now_s: seconds since 1970.
     :param until_s: by the monotonic clock, when no further request may begin.
     :param after_rollback: what a model's release file says of the time after a rollback; asked where it counts.
@@ -78,7 +78,7 @@ class ModelLook:
         self._after_rollback = after_rollback
 
     def __call__(self, model: str, announced: Collection[int] = ()) -> Look:
-        """Finds the versions of the model that are to be started; `announced` are those that events tell of.
+        """Finds the versions of the model that are to be started; `announced` are those that events name.
 
         :raises TransientError: the store does not answer, or the time is up.
         :raises UserError: the model has more folders than are listed.
@@ -117,12 +117,12 @@ class ModelLook:
         versions = ", ".join(str(arrival.incoming.version) for arrival in look.arrivals)
         look.arrivals.clear()
         look.set_aside.append(
-            f"{model}: version {newest.version} was rolled back, so a person starts what comes after it (version "
+            f"{model}: version {newest.version} was rolled back, so a person must start the next release (version "
             f"{versions}). Remedy: start `model_release` by hand, or set `rollout.after_rollback: continue`."
         )
 
     def _landed(self, model: str, announced: Collection[int], look: Look) -> dict[int, Upload | None]:
-        """The versions in ``incoming/``, with the upload of their ready.json where a single page tells it."""
+        """The versions in ``incoming/``, with the upload of their ready.json if a single page has it."""
         prefix = f"incoming/{model}/"
         page = self._list(prefix, pages=1)
         uploads: dict[int, Upload | None]
@@ -146,7 +146,7 @@ class ModelLook:
             )
             uploads = dict.fromkeys(versions)
             if not page.is_whole:
-                look.set_aside.append(f"{prefix}: there is more in it than is listed.")
+                look.set_aside.append(f"{prefix} has more in it than is listed.")
                 uploads |= dict.fromkeys(announced)
         look.set_aside += [f"{stray!r} belongs to no version: expected {prefix}VERSION/…" for stray in strays]
         return uploads
@@ -224,7 +224,7 @@ class ModelLook:
 
     def _require_time(self) -> None:
         if time.monotonic() > self._until_s:
-            raise TimedOutError("this scan's time is up", remedy="the next scan goes on")
+            raise TimedOutError("this scan ran out of time", remedy="the next scan continues")
 
 
 def look_at_models(
@@ -232,7 +232,7 @@ def look_at_models(
 ) -> Look:
     """Looks at many models, some at once; a model that cannot be judged is set aside with the reason.
 
-    :param models: by name, the versions of each that events tell of.
+    :param models: by name, the versions of each that events name.
     :param until_s: by the monotonic clock, when to go on without those that have not ended.
     :raises TransientError: no model could be looked at.
     """
@@ -243,7 +243,7 @@ def look_at_models(
         while waiting and (left_s := until_s - time.monotonic()) > 0:
             _, waiting = wait(waiting, timeout=min(left_s, _PROGRESS_S))
             if waiting:
-                log.info("looked at %s of %s models", len(futures) - len(waiting), len(futures))
+                log.info("scanned %s of %s models", len(futures) - len(waiting), len(futures))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return _together(futures)
@@ -269,5 +269,5 @@ def _together(futures: Mapping[str, Future[Look]]) -> Look:
 
 def _error_of(future: Future[Look]) -> BaseException | None:
     if future.cancelled() or not future.done():
-        return TimedOutError("it was not looked at in time", remedy="the next scan looks at it")
+        return TimedOutError("it was not scanned in time", remedy="the next scan reads it")
     return future.exception()

@@ -156,7 +156,7 @@ class MeasureVersionOperator(MeasuringStep):
         run = self.release_run
         live = LiveLook(self.store, run.spec, context, kubernetes_conn_id=self.kubernetes_conn_id).live()
         if live.standing != "checked" or live.version != run.version:
-            self.log.info("no finding: version %s is not what is live now. %s", run.version, live.why)
+            self.log.info("no finding: version %s is no longer live. %s", run.version, live.why)
             return
         report = ModelReport(
             run=context["run_id"],

@@ -95,7 +95,7 @@ def announce(context: Context, milestones: Sequence[Milestone]) -> list[str]:
         since = context["dag_run"].run_after - _CLOCKS_DIFFER
         emitted = context["inlet_events"][alias].after(since.isoformat())
         if any(_is_same(event.extra, extra) for event in emitted):
-            log.info("%s has its event already", asset.uri)
+            log.info("%s already has its event", asset.uri)
             continue
         context["outlet_events"][alias].add(asset, extra=extra)
         log.info("%s: %s", asset.uri, extra)

@@ -93,9 +93,9 @@ class FreezeReleasesOperator(FormOperator):
         if not found:
             raise InputMissingError(
                 f"there is no freeze of {_named(model)} to lift",
-                expected="one that has neither ended nor been lifted",
+                expected="a freeze that has neither ended nor been lifted",
                 found="none",
-                remedy="see whether it is a freeze of every model, or of one",
+                remedy="check whether it is a freeze of every model, or of one",
             )
         named = shown_by_name(store, params.get("evidence"))
         for one in found:
@@ -158,7 +158,7 @@ def _moment(value: object) -> datetime:
     if moment is None or moment.tzinfo is None:
         raise UserError(
             "a freeze must have an end",
-            expected="a moment with its time zone, such as 2026-12-28T08:00:00+01:00",
+            expected="a time with its time zone, such as 2026-12-28T08:00:00+01:00",
             found=repr(value)[:100],
             remedy="fill in `until`",
         )

@@ -209,7 +209,7 @@ class DeleteVersionsOperator(GcOperator):
         lock = model_lock(self.store, self.model, context)
         holder = lock.acquire(owner)
         if (holder.release_id, holder.dag_id) != (owner.release_id, REPOSITORY_GC):
-            why = f"the run {holder.release_id} holds the model's lock; the next run looks again"
+            why = f"the run {holder.release_id} holds the model's lock; the next run tries again"
             return VersionResult(version=one.version, outcome="kept", why=why)
         try:
             found = last_look(one.version)
@@ -281,9 +281,9 @@ def _require_held(lock: ReleaseLock, owner: LockOwner) -> None:
     if holder != owner:
         raise ReleaseInProgressError(
             "the model's lock was lost before the deletion began",
-            expected=f"it is held for {owner.release_id}",
+            expected=f"{owner.release_id} holds it",
             found="nobody holds it" if holder is None else f"{holder.release_id} of {holder.dag_id} holds it",
-            remedy="the next run looks again",
+            remedy="the next run tries again",
         )
 
 
@@ -317,5 +317,5 @@ def _require_digest(name: str, content: bytes, expected: str) -> None:
             f"{name} is not the plan that was shown",
             expected=f"SHA-256 {expected or 'of the run plan'}",
             found=f"SHA-256 {found}",
-            remedy="find out who changed it; start a new run of repository_gc",
+            remedy="find out what changed it, then start a new run of repository_gc",
         )

@@ -44,7 +44,7 @@ class ApproveRetentionOperator(ApprovalOperator):
 
     def __init__(self, *, bucket: str, shown: str, aws_conn_id: str = "aws_default", **kwargs: Any) -> None:
         super().__init__(
-            subject="Delete old versions of models? It is the first time in this bucket.",
+            subject="Delete old versions of models? This is the first deletion in this bucket.",
             fail_on_reject=True,
             response_timeout=_PATIENCE,
             execution_timeout=None,
@@ -73,14 +73,14 @@ class ApproveRetentionOperator(ApprovalOperator):
                 return None
             if triggered_by(context) is None:
                 raise UserError(
-                    "the first run that deletes in a bucket is started by a person",
-                    expected="a person who starts it, and another one who approves it",
+                    "a person must start the first run that deletes in a bucket",
+                    expected="one person who starts it, and another who approves it",
                     found="a run of the schedule",
                     remedy="start repository_gc by hand with dry_run off",
                 )
         self.body = (
             f"{counted(shown['versions'], 'version')}, {shown['size']}. "
-            f"What would be deleted, what would stay and why: {shown['page']}\n\n"
+            f"What would be deleted, what would be kept, and why: {shown['page']}\n\n"
             f"Started by {triggered_by(context)}; another person must agree. Plan: SHA-256 {shown['plan_sha256']}"
         )
         return super().execute(context)
@@ -96,9 +96,10 @@ class ApproveRetentionOperator(ApprovalOperator):
                 answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
                 raise GateRefusedError(
-                    f"{by or 'somebody whose name is not known'} declined the deletion"
+                    f"{by or 'somebody with an unknown name'} declined the deletion"
                     f"{f': {comment}' if comment else ', without a comment'}",
-                    remedy="nothing was deleted. Ask the person who declined which versions must stay, and pin them",
+                    remedy="nothing was deleted. Ask the person who declined which versions must be kept, and pin "
+                    "those",
                 ) from rejection
             started_by = triggered_by(context)
             if started_by is None or not is_other_person(by, (started_by,)):
@@ -118,7 +119,7 @@ class ApproveRetentionOperator(ApprovalOperator):
                 shown=tuple(Shown.model_validate(one) for one in shown["shown"]),
             )
             if not self._store.write_once(GC_APPROVAL_KEY, agreed.to_bytes()):
-                self.log.info("another run was approved in this bucket meanwhile")
+                self.log.info("another run was approved in this bucket in the meantime")
             return answer
 
     @property

@@ -48,7 +48,7 @@ class ShowRetentionPlanOperator(GcOperator):
         run_id = context["run_id"]
         models = json.loads(self.models)
         if models is None:
-            raise PlainFailure("the task `list_models` has failed: nothing was looked at")
+            raise PlainFailure("the task `list_models` has failed: nothing was checked")
         plans, digests, missing = [], {}, []
         for model in models:
             key = plan_key(run_id, model)
@@ -111,7 +111,7 @@ class ShowRetentionResultOperator(GcOperator):
         run_id = context["run_id"]
         key = run_plan_key(run_id)
         content = self.store.require(
-            key, remedy="see why the task `show_plan` has failed", most_bytes=RunPlan.limit_bytes
+            key, remedy="find out why the task `show_plan` failed", most_bytes=RunPlan.limit_bytes
         )
         whole = RunPlan.from_bytes(content, self.store.uri(key))
         plans = [read_plan(self.store, run_id, model, self.plan_sha256) for model in sorted(whole.plans)]
@@ -121,7 +121,7 @@ class ShowRetentionResultOperator(GcOperator):
         page = write_page(self, whole, plans, results, is_over=True).address
         shown = report_address(self, run_id)
         self.log.info("%s", shown)
-        amiss = [f"{model}: not looked at" for model in whole.not_planned]
+        amiss = [f"{model}: not checked" for model in whole.not_planned]
         for plan in plans:
             if plan.unreadable:
                 amiss.append(f"{plan.model}: {plan.unreadable}")

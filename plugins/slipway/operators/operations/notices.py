@@ -63,7 +63,9 @@ class DeliverNoticesOperator(BaseOperator):
             store = ModelStoreHook(self.bucket, self.aws_conn_id)
             entries = self._due(store)
             failed = deliver(
-                parcel for key, entry in entries.items() for parcel in _parcels(key, entry, self.bucket)
+                delivery
+                for key, entry in entries.items()
+                for delivery in _deliveries(key, entry, self.bucket)
             )
             given_up: list[str] = []
             counts = {"delivered": 0, "put_off": 0, "given_up": 0}
@@ -77,7 +79,8 @@ class DeliverNoticesOperator(BaseOperator):
         self.log.info("%s", counts)
         if given_up:
             raise PlainFailure(
-                f"notices were not delivered and lie under {store.uri(UNDELIVERED_PREFIX)}: {'; '.join(given_up)}"
+                f"notices were not delivered and are stored below {store.uri(UNDELIVERED_PREFIX)}: "
+                f"{'; '.join(given_up)}"
             )
         return counts
 
@@ -104,9 +107,9 @@ class DeliverNoticesOperator(BaseOperator):
         return dict(sorted(found.items(), key=lambda one: (outbox_due(one[0]), one[1].notice.at)))
 
 
-def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
+def _deliveries(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
     """Return the messages to an entry's receivers."""
-    from slipway.notifiers.delivery import Parcel
+    from slipway.notifiers.delivery import Delivery
     from slipway_core.operations.notices.message import message_of
 
     message = message_of(
@@ -114,7 +117,7 @@ def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
         _links(entry.notice, bucket),
         is_rollback_by_hand=entry.notice.dag_id == MODEL_ROLLBACK,
     )
-    return [Parcel(key, to, message) for to in entry.to]
+    return [Delivery(key, to, message) for to in entry.to]
 
 
 def _links(notice: Notice, bucket: str) -> Mapping[str, str]:

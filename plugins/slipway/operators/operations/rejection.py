@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class RejectVersionOperator(FormOperator):
     """Writes into a version's record that it is rejected, or that a rejection is lifted.
 
-    A rejected version is not started by events, by the sweep or by a person, `force` or not; a release of it that is
-    under way raises no further weight and takes its users back; `model_rollback` does not lead back to it by name.
-    What is live stays live.
+    No event, no scheduled scan and no person starts a rejected version, `force` or not. If its release is under way,
+    that raises no further weight and rolls its users back. `model_rollback` does not go back to it by name. What is
+    live stays live.
 
     What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``reject`` or ``unreject``),
     ``reason`` and ``evidence``. The record keeps who did it, the person who started the run, and what was there to
@@ -107,7 +107,7 @@ def require_known_version(store: ModelStoreHook, model: str, version: int) -> No
         return
     raise InputMissingError(
         f"there is no version {version} of {model!r}",
-        expected=f"something below {paths.incoming} or {paths.root}",
+        expected=f"objects below {paths.incoming} or {paths.root}",
         found="nothing",
         remedy="check the version",
     )

@@ -64,8 +64,8 @@ class RetentionLook:
         # The cluster last: what it names is what deleting must not meet.
         recorded, history = self._recorded()
         named: dict[int, list[str]] = {}
-        for told in (self._pinned(), self._staged(), self._locked(), self._served()):
-            for version, reasons in told.items():
+        for kept in (self._pinned(), self._staged(), self._locked(), self._served()):
+            for version, reasons in kept.items():
                 named.setdefault(version, []).extend(reasons)
         return ModelFacts(self._model, stored, recorded, history, named)
 

@@ -59,7 +59,7 @@ class ListRegistryModelsOperator(BaseOperator):
                 load_model_spec(Path(self.releases_dir), str(asked))
                 raise UserError(
                     f"{asked} cannot be synced with a registry",
-                    expected="a section `registry` in its release file, and no other model with the same one",
+                    expected="a section `registry` in its release file, and no other model with the same section",
                     found="; ".join(set_aside) or "no such section",
                 )
         for reason in set_aside:
@@ -91,7 +91,7 @@ class ListRegistryModelsOperator(BaseOperator):
 class SyncRegistryOperator(BaseOperator):
     """Syncs one model with its registry, in both directions.
 
-    A version that cannot be brought in fails the task once, when the registry is told so, and in every run that was
+    A version that cannot be brought in fails the task once, when the registry is informed, and in every run that was
     asked for this model; other runs name it in the XCom ``set_aside``.
 
     :param model: its name.

@@ -46,7 +46,7 @@ class FindingBook:
             f"the findings of {self._model!r} could not be written",
             expected="no other writer",
             found=f"others, {_ATTEMPTS} times",
-            remedy="find out who else writes there",
+            remedy="find out what else writes there",
         )
 
     def require(self, name: str) -> Finding:
@@ -60,7 +60,7 @@ class FindingBook:
         open_ones = ", ".join(sorted(one for one, found in known.items() if found.is_open))
         raise InputMissingError(
             f"there is no finding {name[:100]!r} of {self._model!r}",
-            expected=f"one of {open_ones}" if open_ones else "an open finding; there is none",
+            expected=f"one of {open_ones}" if open_ones else "an open finding, but there are none",
             found="none of that name",
             remedy="copy its name from the newest page of model_revalidation",
         )
@@ -83,7 +83,7 @@ class FindingBook:
             finding = Finding.from_bytes(read[0], self._store.uri(key))
             if (finding.model, finding_key(self._model, finding.name)) != (self._model, key):
                 raise UserError(
-                    f"{self._store.uri(key)} is another finding than its name says",
+                    f"{self._store.uri(key)} is a different finding than its name says",
                     expected=key,
                     found=f"{finding.model}: {finding.name}",
                     remedy="find out who wrote it",

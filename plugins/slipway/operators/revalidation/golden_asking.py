@@ -57,8 +57,8 @@ class GoldenAnswer:
             raise ModelInvalidError(
                 f"the live version's answer has no output {name!r}",
                 expected="the outputs that the manifest names",
-                found="none, or no answer of Triton's",
-                remedy="look at the live server",
+                found="none, or not an answer from Triton",
+                remedy="check the live server",
             )
         return found
 

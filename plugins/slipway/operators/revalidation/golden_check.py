@@ -110,7 +110,7 @@ class GoldenParts:
     def reference(self, promoted_by: str | None) -> KeptAnswers | None:
         """Return the answers that were kept when the version was released; None where none were.
 
-        :param promoted_by: the run that promoted it, whose evidence has them; None: no record tells.
+        :param promoted_by: the run that promoted it, whose evidence has them; None: no record names it.
         :raises UserError: they cannot be read.
         :raises TransientError: the store is away.
         """
@@ -123,7 +123,7 @@ class GoldenParts:
 
 
 def check_signature(parts: GoldenParts) -> CheckResult:
-    """Hold the tensors that the live server tells against the manifest's.
+    """Compare the tensors that the live server reports with the manifest's.
 
     :raises SlipwayError: it could not be asked.
     """
@@ -140,14 +140,16 @@ def check_signature(parts: GoldenParts) -> CheckResult:
 def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     """Ask the golden set's first rows, and hold the answers against the labels and against those of the release.
 
-    :param promoted_by: the run that promoted the version; None: no record tells.
+    :param promoted_by: the run that promoted the version; None: no record names it.
     :raises SlipwayError: something that is needed could not be read.
     """
     if parts.is_decoupled():
-        return left_out("answers", "a decoupled model is not asked: it answers over streams alone")
+        return left_out("answers", "a decoupled model is not checked: it answers over streams only")
     validation = parts.spec.validation
     if isinstance(validation, CustomValidation):
-        return left_out("answers", "its scorer runs in a pod of a release: the answers are not scored again")
+        return left_out(
+            "answers", "its scorer runs only in a release's pod: the answers are not scored again"
+        )
     golden, config = parts.golden()
     limit = int(config.get("max_batch_size", 0)) or validation.batch_size
     batches = list(golden.batches(_rows_in_time(parts, golden, min(limit, validation.batch_size))))
@@ -216,7 +218,7 @@ def _others_changed(
             continue
         share = float(rows_alike(then[: golden.rows], now).mean())
         if share < parts.spec.revalidation.agreement_min:
-            found.append(f"output `{name}`: {share:.1%} of the rows are answered as when it was released")
+            found.append(f"output `{name}`: {share:.1%} of the rows have the same answer as at the release")
     return found
 
 
@@ -230,7 +232,7 @@ def _judged(
     )
     kept = None if reference is None else reference[: golden.rows]
     if kept is not None and kept.shape[0] != golden.rows:
-        kept = None  # another golden set than that of the release: nothing can be told of it
+        kept = None  # another golden set than that of the release: it says nothing about it
     try:
         scores = score(golden, answers, kept, validation)
     except (SpecError, GoldenSetError) as error:
@@ -238,7 +240,7 @@ def _judged(
     results = run_expectations(
         pd.DataFrame(scores.columns), scores.suite(), object_name(parts.spec.model, "revalidation")
     )
-    # Of these rows no figure can be told, such as of documents of which none is relevant: that is no drift.
+    # These rows give no figure, such as documents of which none is relevant: that isn't drift.
     of_nothing = [one for one in results if one["type"] == MEAN and one["observed"] is None]
     failed = [str(one["meaning"]) for one in results if not one["success"] and one not in of_nothing]
     found = scores.words()
@@ -250,7 +252,7 @@ def _judged(
         return differs("answers", f"expected {summary}; found {found}", failed, **numbers)
     if of_nothing and not any(one["type"] == MEAN for one in results if one not in of_nothing):
         return left_out(
-            "answers", f"the first {golden.rows} golden rows have no figure: nothing was compared"
+            "answers", f"the first {golden.rows} golden rows give no figure: nothing was compared"
         )
     if kept is None:
         summary = f"no reference: no answers of this version's release are kept. Against the labels: {found}"
@@ -266,7 +268,7 @@ def check_latency(parts: GoldenParts, *, now: datetime, run_id: str) -> CheckRes
     :raises SlipwayError: something that is needed could not be read.
     """
     if parts.is_decoupled():
-        return left_out("latency", "a decoupled model is not timed: it answers over streams alone")
+        return left_out("latency", "a decoupled model is not timed: it answers over streams only")
     golden, _ = parts.golden()
     key = latency_reference_key(parts.spec.model, parts.manifest.version)
     asked = parts.spec.revalidation
@@ -275,13 +277,14 @@ def check_latency(parts: GoldenParts, *, now: datetime, run_id: str) -> CheckRes
     if content is None:
         reference = LatencyReference(at=now, run=run_id, **measured)
         parts.store.write_once(key, reference.to_bytes())
-        summary = f"no reference yet: p50 {measured['p50_ms']:.1f} ms is kept for the runs to come"
+        summary = f"no reference yet: p50 {measured['p50_ms']:.1f} ms is kept for later runs"
         return no_reference("latency", summary, **measured)
     reference = LatencyReference.from_bytes(content, parts.store.uri(key))
     limit_ms = max(reference.p50_ms * asked.latency_ratio_max, reference.p50_ms + asked.latency_slack_ms)
     if measured["p50_ms"] > limit_ms:
         measured = min(measured, _timed(parts, golden), key=lambda one: one["p50_ms"])
-    summary = f"p50 {measured['p50_ms']:.1f} ms, at the first look {reference.p50_ms:.1f} ms; at most {limit_ms:.1f} ms"
+    first_ms = f"at the first check {reference.p50_ms:.1f} ms"
+    summary = f"p50 {measured['p50_ms']:.1f} ms, {first_ms}; at most {limit_ms:.1f} ms"
     numbers = {**measured, "reference_p50_ms": reference.p50_ms, "limit_p50_ms": limit_ms}
     if measured["p50_ms"] > limit_ms:
         return differs("latency", summary, ["the median latency is above its limit"], **numbers)

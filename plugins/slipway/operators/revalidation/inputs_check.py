@@ -79,7 +79,7 @@ def _sample(store: ModelStoreHook, prefix: str, names: set[str]) -> dict[str, Ar
                 found=f"none for {', '.join(lacking)}"
                 if lacking
                 else "arrays with different numbers of rows",
-                remedy="correct what records the requests, or take `revalidation.recorded_requests` out",
+                remedy="correct what records the requests, or remove `revalidation.recorded_requests`",
             )
         for name in names:
             gathered[name].append(arrays[name][: _ROWS_LIMIT - rows])

@@ -73,7 +73,7 @@ def require_live_version(live: Live, model: str) -> int:
 
     :raises AirflowSkipException: nothing is live, or a release is under way, which measures the version itself.
     :raises ForeignChangeError: what is live is none of the model's published versions.
-    :raises ClusterUnavailableError: it cannot be told.
+    :raises ClusterUnavailableError: that is unknown.
     """
     if live.standing in ("nothing_live", "in_flight"):
         raise AirflowSkipException(live.why)
@@ -84,7 +84,7 @@ def require_live_version(live: Live, model: str) -> int:
             f"what is live is not a published version of {model!r}",
             expected="one of its versions",
             found=live.why,
-            remedy="name a version, or see who has changed the InferenceService",
+            remedy="name a version, or find out what changed the InferenceService",
         )
     raise ClusterUnavailableError(
         f"it is unknown which version of {model!r} is live",
@@ -127,7 +127,7 @@ class LiveLook:
     def _settled(self, observed: Observed, name: str) -> Live:
         mark = f"{observed.uid} {observed.generation}"
         if not observed.alone(observed.stable_revision) or not observed.url:
-            doubt = observed.traffic_doubt or " no revision is seen to have all the traffic, with an address"
+            doubt = observed.traffic_doubt or " no revision with an address was seen to have all the traffic"
             return Live("could_not_check", f"it is unknown which version of {name} is live:{doubt}")
         try:
             _, version = parse_storage_uri(observed.storage_uri)

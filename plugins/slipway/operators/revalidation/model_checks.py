@@ -64,9 +64,9 @@ class ModelChecks:
     def _check_live(self, version: int) -> CheckResult:
         recorded = self._recorded.history.live
         if recorded == version:
-            return passed("live", f"version {version} is live, as the records tell")
+            return passed("live", f"version {version} is live, as in the records")
         words = "none" if recorded is None else f"version {recorded}"
-        return differs("live", f"version {version} is live; by the records it is {words}", [words])
+        return differs("live", f"version {version} is live, but in the records it is {words}", [words])
 
     def _check_published(self, version: int) -> CheckResult:
         state = self._recorded.states.get(version)

@@ -49,7 +49,7 @@ class ShowRevalidationOperator(RevalidationOperator):
         run_id, store = context["run_id"], self.store()
         models = json.loads(self.models)
         if models is None:
-            raise PlainFailure("the task `list_models` has failed: nothing was looked at")
+            raise PlainFailure("the task `list_models` has failed: nothing was checked")
         found = {model: self._report(store, run_id, model) for model in models}
         reports = [one for one in found.values() if one is not None]
         whole = RunReport(

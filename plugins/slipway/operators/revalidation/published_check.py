@@ -37,7 +37,7 @@ def check_published(
         found = [str(one) for one in verify_version(store, spec.model, version, key)]
         digest, _ = store.sha256(repository_paths(spec.model, version).manifest)
     except (InputMissingError, VersionDeletedError) as error:
-        return differs("published", f"version {version} is live and not published: {error}", [error.what])
+        return differs("published", f"version {version} is live but not published: {error}", [error.what])
     signed = "" if key is None else ", and the manifest is signed with the release file's key"
     if promoted_sha256 not in ("", digest):
         found.append(

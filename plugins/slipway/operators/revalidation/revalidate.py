@@ -55,7 +55,7 @@ class RevalidateModelOperator(RevalidationOperator):
     """Looks at one model, writes its report and its page into the run's folder, and opens, keeps or closes findings.
 
     It changes nothing of what is live, and leaves a model alone while a release of it is under way. What could not be
-    read is told as that, and never as a pass.
+    read is reported as that, and never as a pass.
 
     :param model: its name.
     :returns: the report's key.
@@ -119,7 +119,7 @@ class RevalidateModelOperator(RevalidationOperator):
         except SlipwayError as error:
             return report("could_not_check", f"it is unknown what is live: {error}")
         if (after.standing, after.mark) != (live.standing, live.mark):
-            why = f"somebody started to change it meanwhile, so the findings are left out. {after.why}"
+            why = f"it began to change during the checks, so their findings are omitted. {after.why}"
             return report("in_flight", why)
         return report("checked", "", live, *checks)
 

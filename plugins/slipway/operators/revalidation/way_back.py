@@ -82,7 +82,9 @@ class NameRollbacksOperator(RevalidationOperator):
         look = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id)
         live = look.live()
         if (live.standing, live.version) != ("checked", report.version):
-            return self._left(book, asking, report, f"it has changed meanwhile: {live.why or live.version}")
+            return self._left(
+                book, asking, report, f"it has changed in the meantime: {live.why or live.version}"
+            )
         before, refusal = self._before(spec, store, look, report.version)
         if before is None or refusal:
             return self._left(book, asking, report, refusal)
@@ -105,13 +107,16 @@ class NameRollbacksOperator(RevalidationOperator):
         recorded = look.recorded()
         before = recorded.history.before
         if recorded.history.live != live or before is None or before >= live:
-            return None, "the records tell of no older version that was live before"
+            return None, "the records name no older version that was live before"
         _, digest = ModelRegistry(store).require_with_digest(spec.model, before)
         refusal = restore_refusal(recorded.states[before], manifest_sha256=digest)
         if refusal is not None:
             return before, str(refusal)
         found = verify_version(store, spec.model, before, signing_key_of(spec))
-        return before, f"version {before} is not what was published either: {found[0]}" if found else ""
+        return (
+            before,
+            f"version {before} has changed since it was published, too: {found[0]}" if found else "",
+        )
 
     def _left(
         self, book: FindingBook, asking: Sequence[Finding], report: ModelReport, why: str

@@ -99,7 +99,7 @@ class PrepareTuningOperator(FormOperator):
         require_no_sequences(configs)
         config = require_tunable(configs, run.model)
         if names_files({run.model: dict(config)}, {SERVING_ROOT}):
-            raise _unfit("its configuration names files by absolute paths", "a model that names none")
+            raise _unfit("its configuration has absolute file paths", "a model without absolute paths")
         plan = TuningPlan(
             model=run.model,
             version=run.version,

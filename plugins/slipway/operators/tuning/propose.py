@@ -30,7 +30,7 @@ class ProposeChangeOperator(TuningStep):
     It changes no release file.
 
     :param releases_dir: the folder with the release files.
-    :returns: ``status``, ``told`` and the key of the page.
+    :returns: ``status``, ``summary`` and the key of the page.
     """
 
     def __init__(self, *, releases_dir: str, **kwargs: Any) -> None:

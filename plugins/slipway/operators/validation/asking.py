@@ -114,7 +114,7 @@ class GoldenQuestions:
         return Answered(joined(parts), tuple(latency_ms), outputs, others.whole(by_output))
 
     def _known(self, staged: StagedModel) -> tuple[str, ...]:
-        """Return the other outputs that a version has, as far as its configuration tells."""
+        """Return the other outputs that a version has, as far as its configuration says."""
         known = {str(tensor["name"]) for tensor in staged.config.get("output", ())}
         return tuple(name for name in self.others if not known or name in known)
 
@@ -142,10 +142,10 @@ class GoldenQuestions:
 
 def _no_streams(name: str) -> SpecError:
     return SpecError(
-        f"the answers of {name} come in streams, which a scorer is not given",
+        f"the answers of {name} come in streams, which scorers do not get",
         expected="a model that answers each request once",
         found="`model_transaction_policy.decoupled`",
-        remedy="Take `kind: text`, or score a model that is not decoupled.",
+        remedy="Use `kind: text`, or score a model that is not decoupled.",
     )
 
 

@@ -134,14 +134,14 @@ def read_gathered(store: ModelStoreHook, release_run: ReleaseRun) -> Gathered:
         gathered = Gathered.model_validate_json(content)
     except ValidationError as error:
         raise UserError(
-            f"{store.uri(key)} has another form than it should",
+            f"{store.uri(key)} does not have the expected form",
             expected="what this task writes before its pod starts",
             found=first_problem(error),
             remedy="Clear the task so that it runs again.",
         ) from error
     if (gathered.release_id, gathered.version) != (release_run.release_id, release_run.version):
         raise UserError(
-            f"{store.uri(key)} is of another release",
+            f"{store.uri(key)} belongs to another release",
             expected=f"{release_run.release_id}, version {release_run.version}",
             found=f"{gathered.release_id}, version {gathered.version}",
             remedy="Clear the task so that it runs again.",
@@ -187,7 +187,7 @@ def scored(
     """Return what the pod returned as scores.
 
     :raises UserError: it is of another form than the pod's program writes.
-    :raises TransientError: the pod has scored the answers of an earlier try of this task.
+    :raises TransientError: the pod scored the answers of an earlier try of this task.
     """
     key = f"{scoring_prefix(release_run)}{SCORES_FILE}"
     content = store.require(
@@ -196,7 +196,7 @@ def scored(
     returned = read_returned(result, content, golden.rows)
     if returned.given_sha256 != gathered.given_sha256:
         raise TransientError(
-            "the pod has scored the answers of an earlier try of this task",
+            "the pod scored the answers of an earlier try of this task",
             expected=f"answers of SHA-256 {gathered.given_sha256}",
             found=f"SHA-256 {returned.given_sha256}",
             remedy="it will be retried",

@@ -1,7 +1,7 @@
 """What clients meet of the stable version and of the candidate, from whoever can tell it of both.
 
-The server tells, where both are on staging. A stable version that is not there has its manifest, and one that Slipway
-has not published has the configuration that its servers were given. Where nothing tells, the gate does not pass.
+The server says, where both are on staging. A stable version that is not there has its manifest, and one that Slipway
+has not published has the configuration that its servers were given. If they are unknown, the gate does not pass.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sides_of(
     """Return the tensors of the stable version and of the candidate; None where nothing of the model is live yet.
 
     :param manifest: reads the candidate's.
-    :raises SignatureInconclusiveError: nobody tells the tensors of the stable version.
+    :raises SignatureInconclusiveError: the tensors of the stable version are unknown.
     """
     if release_run.stable is None:
         return None
@@ -51,7 +51,7 @@ def sides_of(
         else:
             sides = _not_published(store, release_run), _on_the_server(hook, staging.candidate)
     if not sides[0].signature.outputs:
-        raise _unknown(release_run, "a server that tells no output of it")
+        raise _unknown(release_run, "a server that reports none of its outputs")
     return sides
 
 
@@ -87,7 +87,7 @@ def _configurations(store: ModelStoreHook, release_run: ReleaseRun) -> dict[str,
     assert release_run.stable is not None  # noqa: S101  who calls has looked
     prefix = repository_paths(release_run.model, release_run.stable.version).repository
     paths = config_files(entry.key.removeprefix(prefix) for entry in store.entries(prefix))
-    remedy = "find out who deletes there"
+    remedy = "find out what deletes objects there"
     return {
         name: from_pbtxt(
             store.require(prefix + path, remedy=remedy, most_bytes=SIZE_LIMIT), store.uri(prefix + path)

@@ -113,7 +113,7 @@ def _keep_objects(runs: Sequence[tuple[Table, SuiteRun]], keep: Keep) -> None:
 
 
 def _keep_data_docs(model: str, version: int, runs: Sequence[tuple[Table, SuiteRun]], keep: Keep) -> str:
-    """Keep the pages; a page that the library cannot render decides nothing about the model, and is told."""
+    """Keep the pages; a page that the library cannot render decides nothing about the model, and is reported."""
     try:  # whatever the library's renderers raise
         pages = data_docs(model, version, runs)
     except Exception as error:

@@ -55,8 +55,8 @@ class GenerateStreams:
                 self._url, data=body, headers=self._headers, allow_redirects=False
             ) as answer:
                 if answer.status != 200:
-                    told = (await answer.content.read(1000)).decode(errors="replace")
-                    raise _NoAnswerError(f"HTTP {answer.status}: {told}")
+                    answered = (await answer.content.read(1000)).decode(errors="replace")
+                    raise _NoAnswerError(f"HTTP {answer.status}: {answered}")
                 if answer.content_type != _TYPE:
                     raise _NoAnswerError(f"{answer.content_type} where {_TYPE} was expected")
                 async for event in events_of(answer.content.iter_any()):
@@ -65,7 +65,7 @@ class GenerateStreams:
         except _NoAnswerError as error:
             fault = clipped(str(error))
         except TimeoutError:
-            fault = f"no end of the events in time, after {responses} of them"
+            fault = f"the events did not end in time, after {responses} of them"
         except (aiohttp.ClientError, OSError) as error:
             fault = clipped(f"{type(error).__name__}: {error}")
         fault = fault or missing_outputs(self._outputs, seen, responses)
@@ -79,13 +79,13 @@ class GenerateStreams:
 async def events_of(parts: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
     """Yield the data of each server-sent event, a JSON object.
 
-    :raises _NoAnswerError: an event tells of an error, is no JSON object, or there are too many.
+    :raises _NoAnswerError: an event reports an error, is not a JSON object, or there are too many.
     """
     rest, size, count = b"", 0, 0
     async for part in parts:
         size += len(part)
         if size > ANSWER_BYTES_LIMIT:
-            raise _NoAnswerError(f"more than {ANSWER_BYTES_LIMIT} bytes to one request")
+            raise _NoAnswerError(f"more than {ANSWER_BYTES_LIMIT} bytes for one request")
         *lines, rest = (rest + part).split(b"\n")
         for line in lines:
             event = _event(line)
@@ -93,10 +93,10 @@ async def events_of(parts: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]
                 continue
             count += 1
             if count > RESPONSES_LIMIT:
-                raise _NoAnswerError(f"more than {RESPONSES_LIMIT} events to one request")
+                raise _NoAnswerError(f"more than {RESPONSES_LIMIT} events for one request")
             yield event
     if rest.strip():
-        raise _NoAnswerError("the response ended within an event")
+        raise _NoAnswerError("the response ended in the middle of an event")
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
@@ -107,11 +107,11 @@ def _event(line: bytes) -> dict[str, Any] | None:
     try:
         event = json.loads(value)
     except (ValueError, RecursionError):
-        raise _NoAnswerError(f"an event is no JSON: {value[:100]!r}") from None
+        raise _NoAnswerError(f"an event is not JSON: {value[:100]!r}") from None
     if not isinstance(event, dict):
-        raise _NoAnswerError(f"an event is no JSON object: {value[:100]!r}")
+        raise _NoAnswerError(f"an event is not a JSON object: {value[:100]!r}")
     if "error" in event:
-        raise _NoAnswerError(str(event["error"]) or "an event tells of an error without words")
+        raise _NoAnswerError(str(event["error"]) or "an event reports an error without a message")
     return event
 
 
@@ -129,7 +129,7 @@ def generate_body(inputs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray]
         try:
             flat = [one.decode() if isinstance(one, bytes) else one for one in array.reshape(-1).tolist()]
         except UnicodeDecodeError:
-            raise _unsuited(spec.name, "bytes that are no UTF-8 text") from None
+            raise _unsuited(spec.name, "bytes that are not UTF-8 text") from None
         values[spec.name] = flat[0] if len(flat) == 1 else flat
     return json.dumps(values).encode()
 
@@ -139,5 +139,5 @@ def _unsuited(name: str, found: str) -> UserError:
         f"the golden row's input `{name}` cannot be sent to /generate_stream",
         expected="numbers or texts in one dimension",
         found=found,
-        remedy="write `rollout.streaming: {protocol: grpc}` in the release file, where the model is reached by gRPC",
+        remedy="if the model can be reached by gRPC, write `rollout.streaming: {protocol: grpc}` in the release file",
     )

@@ -98,7 +98,9 @@ class _Reading:
         if message.error_message:
             self.fault = clipped(message.error_message)
         elif self._messages > RESPONSES_LIMIT or self._bytes > ANSWER_BYTES_LIMIT:
-            self.fault = f"more than {RESPONSES_LIMIT} responses or {ANSWER_BYTES_LIMIT} bytes to one request"
+            self.fault = (
+                f"more than {RESPONSES_LIMIT} responses or {ANSWER_BYTES_LIMIT} bytes for one request"
+            )
         # The last response may say only that it is the last.
         self._responses += bool(response.outputs)
         self._seen |= {output.name for output in response.outputs}

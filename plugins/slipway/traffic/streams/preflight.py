@@ -50,7 +50,7 @@ def require_streams_read(parts: ReleaseContext) -> None:
         raise
     except SlipwayError as error:
         raise _unread(
-            release_run.spec, need.why, error.in_short(), error.remedy or "mend the golden set"
+            release_run.spec, need.why, error.in_short(), error.remedy or "fix the golden set"
         ) from error
     url = None if observed is None else observed.url
     if url is None:
@@ -58,7 +58,7 @@ def require_streams_read(parts: ReleaseContext) -> None:
             release_run.spec,
             need.why,
             "an InferenceService whose status names no URL",
-            "see that the InferenceService is ready, and start the canary again",
+            "check that the InferenceService is ready, and start the canary again",
         )
     fault = asyncio.run(_fault_of_stable(need, golden, release_run, IngressHook().endpoint(url)))
     if fault:
@@ -66,9 +66,9 @@ def require_streams_read(parts: ReleaseContext) -> None:
             release_run.spec,
             need.why,
             f"no answer of the stable version to {_TRIES} golden requests by {need.protocol} at {url}: {fault}",
-            "see that the connection `slipway_ingress` leads to an ingress that takes this protocol, that the runtime "
-            "opens its port (h2c for gRPC), and that `rollout.streaming` has the right `protocol` and a `timeout_s` in "
-            "which stable ends an answer",
+            "check that the connection `slipway_ingress` names an ingress that accepts this protocol, that the "
+            "runtime opens its port (h2c for gRPC), and that `rollout.streaming` has the right `protocol` and a "
+            "`timeout_s` long enough for a whole answer",
         )
     log.info("streams are read during the canary: %s; stable has answered a golden request", need.why)
 
@@ -130,9 +130,9 @@ async def _fault_of_stable(
 
 def _unread(spec: ReleaseSpec, why: str, found: str, remedy: str) -> StreamsUnreadError:
     return StreamsUnreadError(
-        f"nobody would read the answers inside the streams of {spec.model!r}, which is asked over streams ({why})",
-        expected="golden requests streamed to both revisions during the canary, since no counter of a router or of "
-        "Triton shows an error inside a stream",
+        f"nothing would read the answers inside the streams of {spec.model!r}, which serves streams ({why})",
+        expected="golden requests streamed to both revisions during the canary, because no counter of a router or "
+        "of Triton shows an error inside a stream",
         found=found,
         remedy=remedy,
     )

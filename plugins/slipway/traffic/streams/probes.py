@@ -46,7 +46,7 @@ _LOOK_S = 5.0
 # Without an answer for so long it passes nothing any more, and the plan's own limit ends the step.
 _LOOK_LIMIT_S = 30.0
 _NOBODY_READS = (
-    "the router has seen {seen} streams of users, and nobody reads what they hold; write `rollout.streaming: "
+    "the router has seen {seen} streams from users, and nothing reads their content; write `rollout.streaming: "
     "{{protocol: grpc}}` (or `generate_stream`) in the release file, and release the version again"
 )
 
@@ -75,7 +75,7 @@ class StreamProbes:
         self._counting = source if isinstance(source, StreamCounting) else None
         self._settings = release_run.spec.rollout.streaming
         self._store = BlockingCalls("the object store, for golden requests over streams", _STORE_LIMIT_S)
-        self._lookups = BlockingCalls("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
+        self._lookups = BlockingCalls("Airflow, for the revisions' addresses", _LOOK_UP_LIMIT_S)
         self._metrics = BlockingCalls("the metrics source, for streams", _LOOK_UP_LIMIT_S)
         self._endpoints: dict[str, Endpoint] = {}
         self._running: asyncio.Task[None] | None = None
@@ -108,15 +108,17 @@ class StreamProbes:
         try:
             await asyncio.wait_for(self._known.wait(), limit_s)
         except TimeoutError:
-            log.warning("the step does not end: %s", self.obstacle or "the store has not told of streams yet")
+            log.warning(
+                "the step does not end: %s", self.obstacle or "whether streams are needed is not known yet"
+            )
         return self._known.is_set()
 
     def explained(self, verdict: Verdict) -> Verdict:
         """Return the verdict with the reason why no answers inside streams are read, where that is so."""
         if verdict.status != "inconclusive" or not (self._is_needed and self.obstacle):
             return verdict
-        told = f"{verdict.reason} No golden requests are streamed: {self.obstacle.rstrip('.')}."
-        return replace(verdict, reason=told)
+        reason = f"{verdict.reason} No golden requests are streamed: {self.obstacle.rstrip('.')}."
+        return replace(verdict, reason=reason)
 
     def stop(self) -> None:
         """Ask nobody any more, and wait for nothing."""
@@ -136,7 +138,7 @@ class StreamProbes:
                     lambda: counting.streams_seen(rollout.namespace, rollout.inference_service)
                 )
             except SlipwayError as error:
-                self.obstacle = f"whether users stream is not known: {error.in_short()}"
+                self.obstacle = f"it is unknown whether users stream: {error.in_short()}"
                 if time.monotonic() > given_up_at and not self._known.is_set():
                     self._is_needed = True
                     self._known.set()
@@ -154,32 +156,30 @@ class StreamProbes:
                 return
             self._is_needed = True
             self._known.set()
-            log.info("the model is asked over streams: %s", need.why)
+            log.info("the model serves streams: %s", need.why)
             self.obstacle = "the golden set was not read yet"
             golden = await self._loaded(
                 lambda: streamed_golden(self._release_run, self._registry, need.protocol)
             )
             await self._ask_in_turn(need, golden, urls)
-        except Exception as error:  # what cannot be told passes nothing; the plan's own limit ends the step
-            told = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
-            self._is_needed, self.obstacle = True, told
+        except Exception as error:  # an unknown need passes nothing; the plan's own limit ends the step
+            reason = str(error) if isinstance(error, SlipwayError) else f"{type(error).__name__}: {error}"
+            self._is_needed, self.obstacle = True, reason
             self._known.set()
-            log.warning("no golden request is streamed: %s", error)
+            log.warning("no golden requests are streamed: %s", error)
         finally:
             for side in (self._stable, self._candidate):
                 await side.close()
 
     def _need(self) -> StreamNeed | None:
-        """Return how the model is asked over streams, as far as the store tells.
+        """Return how the model is asked over streams, as far as the store says.
 
         No percent is given to a version without a manifest, and before the first one `preflight.py` has asked the same.
         """
         try:
             return stream_need(self._release_run, self._registry)
         except InputMissingError as error:
-            log.warning(
-                "no configuration tells whether the model is asked over streams: %s", error.in_short()
-            )
+            log.warning("no configuration says whether the model serves streams: %s", error.in_short())
             return None
 
     async def _loaded(self, load: Callable[[], Result]) -> Result:

@@ -74,7 +74,7 @@ def _decoupled_version(release_run: ReleaseRun, registry: ModelRegistry) -> int 
         configs = registry.configs(registry.require(release_run.model, version))
     except (InputMissingError, VersionDeletedError) as error:
         # Its files are gone; the gate of signatures has held the candidate against what is live.
-        log.warning("whether stable is decoupled is not known: %s", error.in_short())
+        log.warning("it is unknown whether stable is decoupled: %s", error.in_short())
         return None
     return version if is_decoupled(configs.values()) else None
 
@@ -106,9 +106,9 @@ def streamed_golden(
     if not bodies:
         raise UserError(
             f"no golden request of {release_run.model!r} version {release_run.version} can be streamed",
-            expected=f"rows that make requests of at most {limit} bytes",
+            expected=f"rows whose requests have at most {limit} bytes",
             found=f"up to {largest} bytes for one row" if largest else "a golden set without rows",
-            remedy="raise `rollout.streaming.max_request_bytes` in the release file, or give the golden set rows",
+            remedy="raise `rollout.streaming.max_request_bytes` in the release file, or use a golden set with rows",
         )
     served = [output.name for output in manifest.signature.outputs]
     read = [name for name in release_run.spec.validation.outputs if name in served]

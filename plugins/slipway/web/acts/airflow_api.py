@@ -100,12 +100,12 @@ class AirflowApi:
                 headers=shown,
             )
         if answer.status_code >= 400:
-            raise AirflowRefusedError(answer.status_code, _told(answer))
+            raise AirflowRefusedError(answer.status_code, _message(answer))
         found = answer.json()
         return found if isinstance(found, dict) else {}
 
 
-def _told(answer: httpx.Response) -> str:
+def _message(answer: httpx.Response) -> str:
     """Return what Airflow says, in at most one short paragraph."""
     try:
         detail = answer.json().get("detail")

@@ -21,7 +21,7 @@ class Button:
     """One act that a page offers.
 
     :param ident: unlike any other's of the page.
-    :param told: what would happen.
+    :param description: what would happen.
     :param refused: why it makes no sense now, and what to type instead; None: it does.
     :param hidden: fields of the form that are not asked for.
     :param label: what the button says.
@@ -29,7 +29,7 @@ class Button:
 
     act: Act
     ident: str
-    told: str
+    description: str
     token: str
     label: str
     refused: Refused | None = None

@@ -51,7 +51,7 @@ def require_same_site(request: Request, base_url: str) -> None:
     """Let pass what a page of this host asks for.
 
     :param base_url: Airflow's own address as its configuration has it; "": none. A proxy may give us another host.
-    :raises CrossSiteError: another site's page asks, or it is not told whose does.
+    :raises CrossSiteError: another site's page asks, or the request does not say whose does.
     """
     fetch_site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if fetch_site is None and origin is None:

@@ -19,7 +19,7 @@ _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 
 
 class OversizedError(Exception):
-    """A body is larger than it may be."""
+    """A body is too large."""
 
 
 async def read_fields(request: Request) -> dict[str, str]:
@@ -38,7 +38,7 @@ async def read_fields(request: Request) -> dict[str, str]:
         elif kind == _JSON:
             found = json.loads(body)
             if not isinstance(found, dict) or len(found) > _FIELDS_LIMIT:
-                raise ValueError("no object of fields")
+                raise ValueError("not an object with fields")
             pairs = [(str(name), _text(value)) for name, value in found.items()]
         else:
             raise ValueError(f"content type {kind[:100] or 'none'}")
@@ -75,8 +75,8 @@ def asked_of(fields: Mapping[str, str]) -> ActInput:
 
 async def _read(request: Request) -> bytes:
     """Return the body; it is not read where it says, or turns out, to be too large."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and (len(told) > 12 or int(told) > BODY_LIMIT_BYTES):
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 12 or int(length) > BODY_LIMIT_BYTES):
         raise OversizedError
     body = bytearray()
     async for part in request.stream():
@@ -91,7 +91,7 @@ def _text(value: object) -> str:
         return "true" if value else ""
     if value is None or isinstance(value, str | int):
         return "" if value is None else str(value)
-    raise ValueError("a field that is no text")
+    raise ValueError("a field that is not text")
 
 
 def _ticked(fields: Mapping[str, str], name: str) -> bool:
@@ -100,7 +100,7 @@ def _ticked(fields: Mapping[str, str], name: str) -> bool:
         return False
     if value in ("on", "true"):
         return True
-    raise UserError(f"{name} is ticked or not", expected="on, or nothing", found=repr(value)[:100])
+    raise UserError(f"{name} must be checked or not", expected="on, or nothing", found=repr(value)[:100])
 
 
 def _moment(value: str) -> datetime | None:
@@ -111,7 +111,7 @@ def _moment(value: str) -> datetime | None:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
         raise UserError(
-            "until is no moment", expected="such as 2026-12-28T08:00Z", found=repr(value)[:100]
+            "until is not a time", expected="such as 2026-12-28T08:00Z", found=repr(value)[:100]
         ) from error
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""What became of an act, as its run tells it."""
+"""What became of an act, as its run reports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ActOutcome:
     """A run that an act has started, stopped or answered.
 
     :param state: Airflow's: `queued`, `running`, `success` or `failed`.
-    :param told: what is true now, in the workflow's own words; "" while it says nothing.
+    :param message: the outcome in the workflow's own words; "" until it gives one.
     """
 
     dag_id: str
@@ -26,7 +26,7 @@ class ActOutcome:
     by: str
     model: str
     version: int | None
-    told: str
+    message: str
 
     @property
     def is_over(self) -> bool:
@@ -54,7 +54,8 @@ async def outcome_of(api: AirflowApi, dag_id: str, run_id: str) -> ActOutcome:
         by=person_of_run(run.get("triggering_user_name"), run.get("run_type")) or "",
         model=str(conf.get("model") or ""),
         version=version if isinstance(version, int) else None,
-        told=(await _result(api, dag_id, run_id) if state == "success" else "") or str(run.get("note") or ""),
+        message=(await _result(api, dag_id, run_id) if state == "success" else "")
+        or str(run.get("note") or ""),
     )
 
 

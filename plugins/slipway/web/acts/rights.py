@@ -1,4 +1,4 @@
-"""What a person may do, as Airflow's auth manager says; a page shows what it is told here, and Airflow asks again."""
+"""What a person may do, as Airflow's auth manager says; a page shows this answer, and Airflow asks again."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
     """Carry out one act, as the person who is signed in."""
     chosen = ACTS.get(name)
     if chosen is None:
-        return problem(request, 404, "There is no such act.")
+        return problem(request, 404, "There is no such action.")
     try:
         require_same_site(request, conf.get("api", "base_url", fallback=""))
         async with asyncio.timeout(BODY_LIMIT_S):
@@ -60,11 +60,11 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
     except CrossSiteError as error:
         return problem(request, 403, str(error))
     except OversizedError:
-        return problem(request, 413, "That is larger than any form of these pages.")
+        return problem(request, 413, "The request is larger than any form of these pages.")
     except (TimeoutError, ClientDisconnect):
-        return problem(request, 408, "The form came too slowly.", "Try again.")
+        return problem(request, 408, "The form arrived too slowly.", "Try again.")
     except AirflowRefusedError as error:
-        return problem(request, _status(error), _told(error), _remedy(error))
+        return problem(request, _status(error), _message(error), _remedy(error))
     except (OtherRunError, RunOverError) as error:
         return problem(request, 404 if isinstance(error, OtherRunError) else 409, f"{error.what}.")
     except UserError as error:
@@ -83,7 +83,7 @@ async def act_page(request: Request, dag_id: str, run_id: str, api: Api) -> Resp
     try:
         outcome = await outcome_of(api, dag_id, run_id)
     except AirflowRefusedError as error:
-        return problem(request, _status(error), _told(error))
+        return problem(request, _status(error), _message(error))
     if POLL_HEADER in request.headers and "application/json" in request.headers.get("accept", ""):
         return JSONResponse(outcome.as_json())
     return render(request, "acts/outcome.html.j2", outcome=outcome)
@@ -101,8 +101,8 @@ def _answer(request: Request, done: Done) -> Response:
     root = request.scope.get("root_path", "")
     page = f"{root}/acts/{quote(done.dag_id, safe='')}/{quote(done.run_id, safe='')}"
     if POLL_HEADER in request.headers:
-        told = {"told": done.told, "is_new": done.is_new, "dag_id": done.dag_id, "run_id": done.run_id}
-        return JSONResponse({**told, "page": page}, 202 if done.is_new else 200)
+        body = {"message": done.message, "is_new": done.is_new, "dag_id": done.dag_id, "run_id": done.run_id}
+        return JSONResponse({**body, "page": page}, 202 if done.is_new else 200)
     return RedirectResponse(page, 303)
 
 
@@ -110,11 +110,11 @@ def _status(error: AirflowRefusedError) -> int:
     return error.status if error.status in (400, 401, 403, 404, 409, 422) else 502
 
 
-def _told(error: AirflowRefusedError) -> str:
+def _message(error: AirflowRefusedError) -> str:
     if error.status == 403:
-        return "You may not do this: Airflow does not let you."
+        return "You do not have permission to do this in Airflow."
     return f"{error.what.rstrip('.')}."
 
 
 def _remedy(error: AirflowRefusedError) -> str:
-    return "Ask who administers Airflow here for a role that may." if error.status == 403 else ""
+    return "Ask an Airflow administrator for a role with this permission." if error.status == 403 else ""

@@ -100,8 +100,8 @@ class AuditReader:
         lines = _changed_since(models, asked)
         records, late = self._records(lines[:RECORDS_LIMIT], until)
         names = [asked.model] if asked.model else sorted(models)
-        beside = [*self._freezes([None, *names], asked), *self._below_operations(asked)]
-        found = {(act.at, act.source, act.act): act for act in (*records, *beside) if asked.has(act)}
+        others = [*self._freezes([None, *names], asked), *self._below_operations(asked)]
+        found = {(act.at, act.source, act.act): act for act in (*records, *others) if asked.has(act)}
         acts = tuple(sorted(found.values(), key=lambda act: (act.at, act.source), reverse=True))
         return Audit(acts, _left_out(len(lines) - RECORDS_LIMIT, late, _unread(models, asked)))
 
@@ -159,7 +159,7 @@ class AuditReader:
     def _below_operations(self, asked: AuditQuery) -> list[PersonAct]:
         audit = f"{_AUDIT_PREFIX}{asked.model}/" if asked.model else _AUDIT_PREFIX
         findings = findings_prefix(asked.model) if asked.model else "operations/findings/"
-        # A document is written when, or after, what it tells was done.
+        # A document is written when, or after, what it says was done.
         wanted = [
             entry
             for prefix in (audit, findings)
@@ -184,7 +184,7 @@ class AuditReader:
             yield from acts_of_finding(Finding.from_bytes(content, key), key)
 
     def _keep(self, known: tuple[str, str], read: Callable[[], Acts]) -> Acts:
-        """Return what is known, or read it; what cannot be right tells of nothing, and the log names it."""
+        """Return what is known, or read it; what cannot be right says nothing, and the log names it."""
         with self._lock:
             if known in self._known:
                 self._known.move_to_end(known)
@@ -194,7 +194,7 @@ class AuditReader:
         except TransientError:
             raise
         except UserError as error:
-            log.warning("the audit leaves something out: %s", error)
+            log.warning("the audit omits something: %s", error)
             acts = ()
         with self._lock:
             self._known[known] = acts

@@ -12,7 +12,7 @@ from slipway.web.comparison.measured import is_better
 
 LINES_SHOWN = 12
 """Lines of each kind; the page of both versions has all of them."""
-# What tells where a version comes from. Who released it, and when, differs always.
+# What shows where a version comes from. Who released it, and when, differs always.
 _PROVENANCE = ("dataset version", "accuracy reported by training", "framework", "checkpoint", "engines")
 
 Effect = Literal["better", "worse", ""]

@@ -17,7 +17,7 @@ AIRFLOW = {
     "triggerer": "triggerer",
     "DAG processor": "dag_processor",
 }
-"""The parts of Airflow as people call them, and as its health names them."""
+"""The components of Airflow: their usual names, and those in its health report."""
 _DATABASE = "Airflow's database"
 _STAGING_LIMIT_S = 3.0
 

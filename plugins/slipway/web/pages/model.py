@@ -60,7 +60,7 @@ def model_page(
         known=known,
         model=document.model,
         document=document,
-        beside=unrecorded(sources, {document.model: document}, document.model),
+        unrecorded=unrecorded(sources, {document.model: document}, document.model),
         line=line,
         acts=model_acts(request, user, document, line.freezes, known.old),
         closing=closing_buttons(request, user, document, known.old),

@@ -22,10 +22,10 @@ CHOICES = 50
 
 @dataclass(frozen=True)
 class Choice:
-    """A version that a form offers; `told` is how it stands."""
+    """A version that a form offers; `state` is its state, in words."""
 
     version: int
-    told: str
+    state: str
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def overview(
         request,
         "overview/page.html.j2",
         known=known,
-        beside=unrecorded(sources, models),
+        unrecorded=unrecorded(sources, models),
         everywhere=known.value.freezes,
         overview=chosen(lines, q, show),
         shows=SHOWS,

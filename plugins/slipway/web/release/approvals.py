@@ -88,7 +88,7 @@ async def _questions(sources: Sources, api: AirflowApi) -> list[OpenQuestion]:
     try:
         details = await open_questions(api)
     except AirflowRefusedError as error:
-        raise NotPermittedError("read what waits for a person") from error
+        raise NotPermittedError("read the open approvals") from error
     runs = await asyncio.gather(*(run_of(api, detail) for detail in details))
     return [
         await run_in_threadpool(question_shown, sources, detail, run)
@@ -133,13 +133,13 @@ def _button(
     if not may(request, user, act, asked.dag_id):
         return None
     refused = Refused(why_not, f"slipway approve {one.model}".strip()) if why_not and is_yes else None
-    told = act.description
+    description = act.description
     if not is_yes and asked.dag_id == REPOSITORY_GC:
-        told = "Declines the plan under your name. Nothing is deleted."
+        description = "Declines the plan under your name. Nothing is deleted."
     return Button(
         act,
         f"act-{act.name}-{number}",
-        told,
+        description,
         make_token(AirflowApi(request).secret, str(user.get_id())),
         act.title,
         refused,

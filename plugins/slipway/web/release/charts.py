@@ -186,7 +186,11 @@ def _errors(windows: Sequence[LiveWindow]) -> Chart:
         "errors",
         "Errors, % of requests",
         f"Errors most recently: {_word(last['candidate'], '%')} candidate, {_word(last['stable'], '%')} stable."
-        + (f" Windows are combined until a point holds {LEAST_REQUESTS} requests." if is_pooled else ""),
+        + (
+            f" Windows are combined until a point has at least {LEAST_REQUESTS} requests."
+            if is_pooled
+            else ""
+        ),
         tuple(
             frame.curve(name, name, [None if share is None else share.percent for share in each])
             for name, each in shares.items()

@@ -17,7 +17,7 @@ _PAGES = {
     "mirror.html": "Comparison of mirrored requests",
     "variants.json": "Choice of the variant",
     "convert.json": "Conversion",
-    "release.json": "The release file as it was",
+    "release.json": "The release file at that time",
 }
 
 

@@ -19,7 +19,7 @@ _VERDICTS = {
 }
 _BY = {
     "judge": "by the judge",
-    "guard": "by the guard, because nobody renewed the lease",
+    "guard": "by the guard, because the lease was not renewed",
     "task failure": "because a task failed",
     "cancellation": "because the release was stopped",
     "a person": "by a person",

@@ -64,9 +64,9 @@ def release(request: Request, sources: Read, user: SignedIn, model: str, version
 
 def _unrecorded_page(request: Request, sources: Sources, model: str, version: int) -> HTMLResponse | None:
     """Return the page of a version that no record knows; None: nothing is known of it at all."""
-    beside = unrecorded(sources, {}, model)
-    runs = [run for run in beside.runs_of(model) if run.version == version]
-    problems = [one for one in beside.unusable_of(model) if one.version == version]
+    found = unrecorded(sources, {}, model)
+    runs = [run for run in found.runs_of(model) if run.version == version]
+    problems = [one for one in found.unusable_of(model) if one.version == version]
     if not runs and not problems:
         return None
     return render(
@@ -76,7 +76,7 @@ def _unrecorded_page(request: Request, sources: Sources, model: str, version: in
         version=version,
         runs=runs,
         problems=problems,
-        beside=beside,
+        unrecorded=found,
     )
 
 

@@ -54,7 +54,9 @@ class OpenQuestion:
         if self.by_other and is_same_person(person, self.started_by):
             return "You started this run, so another person must approve it. You can decline it."
         if self.old:
-            return f"How the release stands is not known now: {self.old.rstrip('.')}. You may decline it."
+            return (
+                f"The state of the release is currently unknown: {self.old.rstrip('.')}. You may decline it."
+            )
         return ""
 
     def as_json(self) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class ReleasePage:
         return live.windows[-1] if live is not None and live.windows else None
 
     def ends(self, now: datetime) -> ExpectedEnd | None:
-        """Return when the release may end, as earlier ones went; None where nothing tells."""
+        """Return when the release may end, as earlier ones went; None if it is unknown."""
         release = self.followed.open
         left = [step.name for step in self.view.steps if step.state in ("here", "ahead")]
         return None if release is None else expected_end(self.followed.document, release, left, now)
@@ -135,7 +135,7 @@ class ReleasePage:
 def follow(read_model: ReadModel, model: str, version: int) -> Followed:
     """Return what changes of a release.
 
-    :raises SlipwayError: nothing is known of the model, or the store does not answer.
+    :raises SlipwayError: nothing is known about the model, or the store does not answer.
     """
     document, live = read_model.known_model(model), read_model.known_live(model)
     line, found = document.value.line(version), live.value

@@ -21,7 +21,7 @@ def free_run_id(dag_id: str, name: str) -> str:
 
 
 def write_note(dag_id: str, run_id: str, note: str) -> None:
-    """Write what a task tells of its run beside what people have written; a run that is gone has no note."""
+    """Add what a task says about its run to what people have written; a run that is gone has no note."""
     wanted = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     with create_session() as session:
         run = session.scalar(wanted)

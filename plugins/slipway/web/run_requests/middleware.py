@@ -1,4 +1,4 @@
-"""An ASGI middleware of Airflow's API server that sees who starts a run, and what a task tells of its run.
+"""An ASGI middleware of Airflow's API server that sees who starts a run, and what a task says about its run.
 
 Cheap to import, because every process of Airflow imports its plugins: what touches the database is imported when it is
 needed.
@@ -36,7 +36,7 @@ _TELLS = re.compile(rf".*/execution/xcoms/(?P<dag_id>[^/]+)/(?P<run_id>[^/]+)/[^
 
 
 class RunRequests:
-    """Names runs that people start without a name, and writes down what tasks tell of theirs.
+    """Names runs that people start without a name, and saves what tasks say about theirs.
 
     :param app: what answers the requests.
     :param free_run_id: returns a run id for a run of this DAG with this name, asked in a thread.
@@ -60,8 +60,8 @@ class RunRequests:
             path = str(scope["path"])
             if start := _STARTS.fullmatch(path):
                 return await self._start(start["dag_id"], scope, receive, send)
-            if told := _TELLS.fullmatch(path):
-                return await self._tell(told["dag_id"], told["run_id"], scope, receive, send)
+            if match := _TELLS.fullmatch(path):
+                return await self._tell(match["dag_id"], match["run_id"], scope, receive, send)
         return await self._app(scope, receive, send)
 
     async def _start(self, dag_id: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +87,7 @@ class RunRequests:
             name = timed(workflow_of(dag_id), name, datetime.now(UTC))
             return json.dumps({**asked, "dag_run_id": await self._free(dag_id, name)}).encode()
         except Exception as error:  # the run has the name that Airflow makes, or Airflow says what is wrong
-            log.info("the run of %s is not named: %s: %s", dag_id, type(error).__name__, error)
+            log.info("the run of %s was not renamed: %s: %s", dag_id, type(error).__name__, error)
             return None
 
     async def _free(self, dag_id: str, name: str) -> str:
@@ -103,7 +103,7 @@ class RunRequests:
         return found
 
     async def _tell(self, dag_id: str, run_id: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let Airflow take what a task tells, then write it down; the task waits for nothing of that."""
+        """Let Airflow take what a task says, then write it down; the task waits for nothing of that."""
         received = await _received(receive)
         body = _body_of(received)
         status = 0
@@ -120,7 +120,7 @@ class RunRequests:
         try:
             self._keeper().keep(dag_id, run_id, json.loads(body))
         except Exception as error:  # a note is worth no failure
-            log.info("the note of run %s of %s is not kept: %s", run_id, dag_id, error)
+            log.info("the note of run %s of %s is not saved: %s", run_id, dag_id, error)
 
     def _keeper(self) -> NoteKeeper:
         if self._notes is None:

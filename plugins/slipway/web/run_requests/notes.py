@@ -38,7 +38,9 @@ class NoteKeeper:
         if dag_id not in DAG_IDS or not isinstance(note, str) or not note.strip() or len(note) > NOTE_LIMIT:
             return
         if len(self._waiting) >= _MOST_WAITING and (dag_id, run_id) not in self._waiting:
-            log.warning("%s notes wait to be written; that of run %s is dropped", len(self._waiting), run_id)
+            log.warning(
+                "%s notes are waiting to be written; dropping that of run %s", len(self._waiting), run_id
+            )
             return
         self._waiting[dag_id, run_id] = note
         if self._writing is None or self._writing.done():

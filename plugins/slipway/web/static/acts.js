@@ -1,4 +1,4 @@
-// Forms of acts: a form opens as a dialog, is sent without leaving the page, and the page tells what became of it.
+// Forms of acts: a form opens as a dialog, is sent without leaving the page, and the page says what became of it.
 //
 // Without this script the browser opens the same form as a popover and leads to the page of the run.
 "use strict";
@@ -113,7 +113,7 @@ async function send(form) {
 }
 
 async function follow(done) {
-  tell(done.told, done.page, "busy");
+  tell(done.message, done.page, "busy");
   const until = Date.now() + OUTCOME_FOR_MS;
   while (Date.now() < until) {
     await new Promise((resolve) => window.setTimeout(resolve, OUTCOME_EVERY_MS));
@@ -123,11 +123,11 @@ async function follow(done) {
       const outcome = await answer.json();
       if (!outcome.is_over) continue;
       const isGood = outcome.state === "success";
-      tell(outcome.told || (isGood ? `Done: ${outcome.run_id}` : `Failed: ${outcome.run_id}`), done.page, isGood ? "good" : "bad");
+      tell(outcome.message || (isGood ? `Done: ${outcome.run_id}` : `Failed: ${outcome.run_id}`), done.page, isGood ? "good" : "bad");
       document.dispatchEvent(new CustomEvent("slipway:acted"));
       return;
     } catch {
-      // the next try tells more
+      // the next try says more
     }
   }
 }

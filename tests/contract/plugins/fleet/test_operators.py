@@ -163,8 +163,8 @@ def test_published_version_comes_to_all_servers(
     for version, digest in digests.items():
         passed(store, version, digest)
     bucket = store.bucket
-    assert "was laid in place" in task(PlaceFleetVersionOperator, folder, bucket, 1).execute(context("one"))
-    assert "lies in place" in task(PlaceFleetVersionOperator, folder, bucket, 1).execute(context("one"))
+    assert "was put in place" in task(PlaceFleetVersionOperator, folder, bucket, 1).execute(context("one"))
+    assert "is already in place" in task(PlaceFleetVersionOperator, folder, bucket, 1).execute(context("one"))
     parts = FleetContext(folder / "fleets", folder / "releases", "edge", bucket)
     with servers(s3_endpoint, bucket, folder, monkeypatch):
         notes: list[str] = []
@@ -191,7 +191,7 @@ def test_published_version_comes_to_all_servers(
         with pytest.raises(KilledError):
             run(release_fleet(release))
         settled = task(SettleFleetOperator, folder, bucket, 2).execute(context("two", notes))
-        assert notes[-1].startswith("edge 2: ended in the middle, and settled: rolled back")
+        assert notes[-1].startswith("edge 2: interrupted, then settled: rolled back")
         assert settled["outcome"] == "taken_back"
         assert {one["version"] for one in settled["servers"].values()} == {1}
         again = task(ReleaseToFleetOperator, folder, bucket, 2).execute(context("three"))
@@ -233,7 +233,7 @@ def test_way_back_needs_nothing_of_what_was_published(
     )
     kept = FleetDocument(fleet="edge", model="digits", run=left)
     store.write("fleets/edge/fleet.json", kept.to_bytes())
-    with pytest.raises(ServerUnavailableError, match="could not be led back on edge_0, edge_1"):
+    with pytest.raises(ServerUnavailableError, match="could not be restored on edge_0, edge_1"):
         task(SettleFleetOperator, folder, store.bucket, 2).execute(context("two"))
     with pytest.raises(AirflowSkipException):
         task(SettleFleetOperator, folder, store.bucket, 2).execute(context("another"))
@@ -246,7 +246,7 @@ def test_files_that_changed_after_they_were_laid_in_place_are_refused(
     passed(store, 1, publish(1, 2.0))
     place = task(PlaceFleetVersionOperator, folder, store.bucket, 1)
     place.execute(context("one"))
-    assert "lies in place" in place.execute(context("one"))
+    assert "is already in place" in place.execute(context("one"))
     model = "fleets/edge/repository/digits_v1/1/model.onnx"
     assert model in {one.key for one in store.entries("fleets/edge/repository/")}
     store.write(model, table_model(7.0))

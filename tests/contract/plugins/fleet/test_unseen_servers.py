@@ -65,7 +65,7 @@ class Undrained(FleetStore):
 def left_in_the_commit(fleet: TritonFleet, store: ModelStoreHook) -> None:
     """Have all servers serve version 2 by a release that is left open there; the fleet's version is 1."""
     fleet.bring(store, 1, "one")
-    with pytest.raises(StoreUnavailableError, match="could not be written down"):
+    with pytest.raises(StoreUnavailableError, match="could not be recorded"):
         fleet.bring(store, 2, "two", store=Undrained(store, "pair", MODEL))
     assert fleet.served() == on_all(2)
 

@@ -85,11 +85,11 @@ def test_server_that_goes_on_after_its_release_is_led_back(
     serve_late(fleet, "s1", 2)
     with (
         fleet.stopped("s2"),
-        pytest.raises(ServerUnavailableError, match="s2 could not be led back from version 2"),
+        pytest.raises(ServerUnavailableError, match="s2 could not be rolled back from version 2"),
     ):
         watch.execute(context("failed"))
     assert left_open(store).run is not None
-    with fleet.stopped("s2"), pytest.raises(AirflowSkipException, match="s2 could not be led back"):
+    with fleet.stopped("s2"), pytest.raises(AirflowSkipException, match="s2 could not be rolled back"):
         watch.execute(context("failed", "watch-2"))
     assert watch.execute(context("failed", "watch-3"))["version"] == 1
     assert fleet.served() == ALL_ON_1
@@ -129,7 +129,7 @@ def test_finding_fails_one_run_and_hides_no_other(
         for _ in range(2):
             with pytest.raises(ServerUnavailableError, match="s2: no answer"):
                 watch.execute(context(None))
-        with pytest.raises(AirflowSkipException, match=r"told before.* s2: no answer"):
+        with pytest.raises(AirflowSkipException, match=r"reported before.* s2: no answer"):
             watch.execute(context(None, "watch-2"))
         serve_late(fleet, "s1", 2)
         with pytest.raises(ServerUnavailableError, match="s1 serves version 2") as caught:

@@ -207,7 +207,7 @@ def test_a_lease_that_others_change_all_the_while_is_given_up(
         "release": lambda: hook.release(RELEASE.release_id),
     }
     began_s = time.monotonic()
-    with pytest.raises(ClusterUnavailableError, match=f"at each of {ATTEMPTS} attempts"):
+    with pytest.raises(ClusterUnavailableError, match=f"during each of {ATTEMPTS} attempts"):
         acts[act]()
     assert len(pauses) == ATTEMPTS
     assert pauses[-1] > pauses[0]

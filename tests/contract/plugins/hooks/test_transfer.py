@@ -20,7 +20,7 @@ from tests.support.examples import each_with_each, examples
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import FAULTS, Faults, fault_proxy
 from tests.support.store.publication import Publication
-from tests.support.store.publishing import KEY, beside, left_over, prepared, publish
+from tests.support.store.publishing import KEY, attachments, left_over, prepared, publish
 
 Prepare = Callable[..., Publication]
 BODY = bytes(range(256)) * 20_000  # 5 MB: several chunks
@@ -204,7 +204,7 @@ def test_publishing_outlives_a_fault_in_every_phase(
     """A fault that passes, met once in each phase of one publication, is not even noticed."""
     one = prepared(prepare_version, 1)
     faults.matches, faults.plan = first_of_each(PUBLISHING.values()), [fault] * len(PUBLISHING)
-    publish(faulty, one, **beside(one))
+    publish(faulty, one, **attachments(one))
     assert faults.met == len(PUBLISHING)
     assert verify_version(store, "digits", 1, KEY) == []
 
@@ -223,12 +223,12 @@ def test_publishing_ends_with_a_clear_error(
     one = prepared(prepare_version, version)
     faults.matches, faults.plan = always(pattern), [fault] * 1000
     with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
-        publish(faulty, one, **beside(one))
+        publish(faulty, one, **attachments(one))
     assert "slipway-test" not in str(caught.value)
     faults.plan = []
     if ModelRegistry(store).manifest("digits", version) is not None:
         assert verify_version(store, "digits", version, KEY) == []
-    publish(store, one, **beside(one))
+    publish(store, one, **attachments(one))
     assert verify_version(store, "digits", version, KEY) == []
 
 
@@ -293,7 +293,7 @@ def test_listing_that_broke_off_is_not_empty(
 def signed(store: ModelStoreHook, faulty: ModelStoreHook, prepare_version: Prepare) -> ModelStoreHook:
     """The store behind the proxy, with a signed version 1 of digits."""
     one = prepared(prepare_version, 1)
-    publish(store, one, **beside(one))
+    publish(store, one, **attachments(one))
     return faulty
 
 

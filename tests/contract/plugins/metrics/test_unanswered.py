@@ -44,7 +44,7 @@ def full_listener() -> Iterator[int]:
             one.close()
 
 
-class Asked:
+class Endpoints:
     """A router before a server that answers, one that nobody runs, and one to which nothing connects."""
 
     def __init__(self, ingress: int, admin: int) -> None:
@@ -77,7 +77,7 @@ async def _answer(request: web.Request) -> web.Response:
     return web.json_response({})
 
 
-def before_envoy(directory: Path, story: Callable[[Asked], Coroutine[Any, Any, None]]) -> None:
+def before_envoy(directory: Path, story: Callable[[Endpoints], Coroutine[Any, Any, None]]) -> None:
     """Carry a story out before a real Envoy."""
 
     async def told(full: int) -> None:
@@ -90,7 +90,7 @@ def before_envoy(directory: Path, story: Callable[[Asked], Coroutine[Any, Any, N
         ingress, admin = free_port(), free_port()
         envoy = Process(envoy_argv(directory, ingress, admin, workers=1), directory / "log")
         envoy.start()
-        asked = Asked(ingress, admin)
+        asked = Endpoints(ingress, admin)
         try:
             router = Router(directory, f"http://127.0.0.1:{admin}")
             await router.wait_ready()
@@ -128,7 +128,7 @@ def test_what_ends_without_an_answer_is_counted_once(
 ) -> None:
     """Given up, refused, never connected, retried, hanging: each request is one, and each failure is one."""
 
-    async def story(asked: Asked) -> None:
+    async def story(asked: Endpoints) -> None:
         metrics = source(asked.admin, "")
         first = await asyncio.to_thread(metrics.read, REVISIONS)
 
@@ -172,7 +172,7 @@ def test_through_prometheus_the_same_is_counted(
 ) -> None:
     """The query set `envoy` sees what the scraped pages show: given up, refused and never connected."""
 
-    async def story(asked: Asked) -> None:
+    async def story(asked: Endpoints) -> None:
         server = await asyncio.to_thread(
             start_prometheus,
             [

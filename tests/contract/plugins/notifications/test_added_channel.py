@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipway.notifiers.channel import CHANNELS
 from tests.support.notifications.receivers import http_receiver
-from tests.support.other_package import ROOT, install, run_beside
+from tests.support.other_package import ROOT, install, run_installed
 
 MODULE = '''
 import urllib.request
@@ -45,7 +45,7 @@ PROGRAM = """
 
 
 def _send(folder: Path, **fields: object) -> str:
-    done = run_beside(folder, PROGRAM, AIRFLOW_CONN_TOLD=json.dumps({"conn_type": "generic", **fields}))
+    done = run_installed(folder, PROGRAM, AIRFLOW_CONN_TOLD=json.dumps({"conn_type": "generic", **fields}))
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 

@@ -17,7 +17,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway_core.record.kinds import CandidateVerified, StageFinished
 from slipway_core.record.state import ReleaseState
 from slipway_core.spec.release_file import parse_release_spec
-from tests.support.notifications.outbox import everybody_is_told, facts, told
+from tests.support.notifications.outbox import facts, notices_in, notify_of_everything
 from tests.support.release.proofs import admitted, record_of
 
 FILE = "model: digits\nsource: {format: onnx}\nrollout: {approval: {before_canary: true, by_other: true}}\n"
@@ -75,8 +75,8 @@ def test_an_agreement_is_in_the_record(release_run: ReleaseRun, store: ModelStor
     answered(release_run, "Approve", "bob", "looked at the report")
     given = state(store, release_run).approvals
     assert [(one.before, one.by, one.manifest_sha256) for one in given] == [("canary", "bob", DIGEST)]
-    told = next(event for event in record_of(store, release_run).events() if event.kind == "approved")
-    assert told.data.reason == "looked at the report"
+    approved = next(event for event in record_of(store, release_run).events() if event.kind == "approved")
+    assert approved.data.reason == "looked at the report"
 
 
 @pytest.mark.parametrize("by", ["alice", None])
@@ -135,11 +135,11 @@ def test_people_are_told_that_one_is_asked(
     release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked, and that it must be another person; who is asked nothing is told nothing."""
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     operator(release_run, "promotion").execute(CONTEXT)
     with pytest.raises(TaskAwaitingInput):
         operator(release_run).execute(CONTEXT)
-    (notice,) = told(store)
+    (notice,) = notices_in(store)
     assert (notice.event, notice.version) == ("waiting_for_approval", 3)
     assert facts(notice) == {
         "asked before": "the canary",

@@ -92,7 +92,7 @@ def test_a_secret_that_is_not_there_fails_the_task_without_retries(
         secret_env={"HF_TOKEN": {"secret": "hub", "key": "token"}},
     )
     run = run_deferred if deferrable else ConvertModelOperator.execute
-    with pytest.raises(AirflowFailException, match=r"cannot be made.*CreateContainerConfigError"):
+    with pytest.raises(AirflowFailException, match=r"cannot be created.*CreateContainerConfigError"):
         run(operator, context_of(operator))
     wait_until(lambda: not pods(core), "the pod is gone")
 

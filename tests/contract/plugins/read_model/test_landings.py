@@ -19,7 +19,7 @@ LATER = timedelta(hours=1)
 
 def _needed(model: str) -> Needed:
     if model == "stranger":
-        raise UnknownModelError("there is no release file of 'stranger'", remedy="write one")
+        raise UnknownModelError("there is no release file for 'stranger'", remedy="write one")
     return Needed(("model.onnx",))
 
 

@@ -298,7 +298,7 @@ def test_stable_version_of_a_foreign_key_is_left_out(store: ModelStoreHook, late
     """A signature that does not hold is no signature of long ago: not a byte is staged, and the record says why."""
     staging = run(PrepareStagingOperator, later)
     assert staging["baseline"] is None
-    assert "version 1 of 'scale' does not hold" in staging["not_compared"]
+    assert "version 1 of 'scale' is invalid" in staging["not_compared"]
     assert staging["model_names"] == [MODEL]
     assert store.entries(f"staging/{MODEL}_baseline/") == []
     stages = {stage.name: stage for stage in state_of(store, later).stages}
@@ -342,7 +342,7 @@ def no_connection(folder: Path) -> dict[str, str]:
     ("signing", "words"),
     [
         (no_key, r"nowhere\.pem cannot be read"),
-        (public_key_only, "only the public key is here"),
+        (public_key_only, "only the public key"),
         (no_connection, "'no_such_key' is missing"),
     ],
 )

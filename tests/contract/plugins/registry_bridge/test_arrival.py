@@ -242,7 +242,7 @@ def test_a_file_that_changes_under_the_download(bridge: Bridge, monkeypatch: pyt
         return entries
 
     monkeypatch.setattr(MlflowHook, "folder", listed)
-    with pytest.raises(AirflowFailException, match="not as long as it was listed"):
+    with pytest.raises(AirflowFailException, match="does not have its listed length"):
         bridge.sync()
     assert "model.onnx" not in bridge.arrived(number)
 

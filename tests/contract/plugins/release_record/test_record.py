@@ -228,7 +228,7 @@ def test_a_place_that_is_always_taken_is_an_error(
 ) -> None:
     """A store that says of every key that it is taken does not keep a task for ever."""
     monkeypatch.setattr(store, "write_once", lambda *_, **__: False)
-    with pytest.raises(StoreUnavailableError, match="no place was found"):
+    with pytest.raises(StoreUnavailableError, match="no free place"):
         record(store).append(ReleaseStarted())
 
 

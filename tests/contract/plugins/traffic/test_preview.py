@@ -129,7 +129,7 @@ async def test_somebody_elses_route_is_not_replaced(serving_stack: ServingStack)
     theirs = dict(entry.view.route_to(entry.view.own) or {})
     theirs["metadata"] = {**theirs["metadata"], "labels": {}, "ownerReferences": []}
     assert serving_stack.hook.expose(theirs)
-    with pytest.raises(ForeignChangeError, match="somebody else's"):
+    with pytest.raises(ForeignChangeError, match="does not belong to Slipway"):
         await asyncio.to_thread(serving_stack.hook.expose, theirs)
     await asyncio.to_thread(serving_stack.hook.conceal)
     assert len(serving_stack.hook.read(routes_of(serving_stack.hook.name))) == 3

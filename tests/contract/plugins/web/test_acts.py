@@ -59,7 +59,7 @@ def test_an_act_starts_a_run_under_the_persons_name(airflow: AirflowSite, operat
     page = operator.get(
         answer.json()["page"].removeprefix("/slipway"), headers={"accept": "application/json"}
     )
-    assert page.json()["told"] == "a look at the logs"
+    assert page.json()["message"] == "a look at the logs"
     assert page.json()["by"] == "operator"
 
 
@@ -79,7 +79,7 @@ def test_a_viewer_is_refused(airflow: AirflowSite) -> None:
     with browser_client(airflow, "viewer") as client:
         answer = client.post("/acts/pause", data=PAUSE | {"token": form_token(airflow, "viewer")})
     assert answer.status_code == 403
-    assert "may not" in answer.json()["detail"]
+    assert "do not have permission" in answer.json()["detail"]
     assert _pauses(airflow) == before
 
 

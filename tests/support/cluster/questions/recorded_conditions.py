@@ -1,4 +1,4 @@
-"""The words in which the real KServe told how an InferenceService fares: conditions, model status, events."""
+"""The words with which the real KServe describes an InferenceService's state: conditions, model status, events."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def fleet_service(plane: ControlPlane, namespace: str) -> Iterator[FleetService]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Answered:
     """One request of a user.
 
     :param at_s: when it was sent, on the monotonic clock.
@@ -165,7 +165,7 @@ class ServiceUsers(threading.Thread):
         super().__init__(name="users-of-the-service", daemon=True)
         self._service, self._led = service, led
         self._ended = threading.Event()
-        self.asked: list[Asked] = []
+        self.asked: list[Answered] = []
 
     def run(self) -> None:
         """Ask until the end."""
@@ -185,12 +185,12 @@ class ServiceUsers(threading.Thread):
             address = self._led(f"{endpoint.address}:8000")
             answer = requests.post(f"http://{address}{url}", json=body, timeout=_ANSWER_LIMIT_S)
             answer.raise_for_status()
-            asked = Asked(at_s, endpoint.pod, answer.json()["model_version"])
+            asked = Answered(at_s, endpoint.pod, answer.json()["model_version"])
         except (requests.RequestException, LookupError) as error:
-            asked = Asked(at_s, endpoint.pod, "", f"{type(error).__name__}: {error}")
+            asked = Answered(at_s, endpoint.pod, "", f"{type(error).__name__}: {error}")
         self.asked.append(asked)
 
-    def failures(self, but_of: Sequence[str] = ()) -> list[Asked]:
+    def failures(self, but_of: Sequence[str] = ()) -> list[Answered]:
         """Return the requests that failed, those to some pods not counted."""
         return [one for one in self.asked if one.failure and one.pod not in but_of]
 

@@ -46,7 +46,7 @@ class _Known:
     """A pod that runs here: the one in the node's own store, and its status as the API has it."""
 
     here: KubeObject
-    told: Any = None
+    reported: Any = None
 
 
 def _as_it_is(resource: Resource, before: KubeObject | None, obj: KubeObject) -> Admission:
@@ -153,14 +153,14 @@ class PodNode(threading.Thread):
         known = self._known[pod["metadata"]["uid"]]
         here = self._here(known)
         status = {} if here is None else here["status"]
-        if status != known.told and "containerStatuses" in status:
+        if status != known.reported and "containerStatuses" in status:
             body = {"status": {**status, "podIPs": [{"ip": status["podIP"]}]}}
             # The API has computed it, and lets nobody change it.
             body["status"].pop("qosClass", None)
             await asyncio.to_thread(
                 self._api.must, "PATCH", f"{_path(pod)}/status", body, content=MERGE_PATCH
             )
-            known.told = status
+            known.reported = status
             phases = self.phases.setdefault(pod["metadata"]["name"], [])
             if status["phase"] not in phases[-1:]:
                 phases.append(status["phase"])

@@ -20,7 +20,7 @@ import psutil
 BRIDGE, GATEWAY, SUBNET = "slipway-node", "10.88.7.1", "10.88.7.0/24"
 CGROUP = "slipway-node"
 CGROUPS = Path("/sys/fs/cgroup")
-# Where programs of a node write whatever they are told: these are empty in the enclosure, and end with it.
+# Where programs of a node write whatever they are asked to: these are empty in the enclosure, and end with it.
 PRIVATE = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
 _END_LIMIT_S = 20.0
 

@@ -184,7 +184,7 @@ def run_pod(cluster: NodeCluster, pod: dict[str, Any]) -> str:
     while (status := api.must("GET", path)["status"])["phase"] not in ("Succeeded", "Failed"):
         assert time.monotonic() < limit, f"not ended within {_POD_LIMIT_S:.0f} s: {status}"
         time.sleep(0.5)
-    told = str(api.ask("GET", f"{path}/log").body.get("message", ""))
+    text = str(api.ask("GET", f"{path}/log").body.get("message", ""))
     api.must("DELETE", path)
-    assert status["phase"] == "Succeeded", f"{status}\n{told}"
-    return told
+    assert status["phase"] == "Succeeded", f"{status}\n{text}"
+    return text

@@ -32,7 +32,7 @@ class Process:
         return cls(dict(line.split(":\t", 1) for line in status if ":\t" in line), root.split()[3])
 
 
-def processes_beside(pid: int) -> list[psutil.Process]:
+def sibling_processes(pid: int) -> list[psutil.Process]:
     """All processes in the namespace of process ids of another one."""
     wanted = Path(f"/proc/{pid}/ns/pid").readlink()
     found = []

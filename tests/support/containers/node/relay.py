@@ -42,7 +42,7 @@ class Relay(threading.Thread):
         self.is_waited_for.clear()
         self._loop.call_soon_threadsafe(self._set_left, after_bytes)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Answer again, what waits too."""
         self._loop.call_soon_threadsafe(self._set_left, None)
 

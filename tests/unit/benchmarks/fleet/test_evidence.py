@@ -18,7 +18,7 @@ def answer(
     server: str, version: int | None, at: float, *, protocol: str = "http", **more: Any
 ) -> FleetAnswer:
     """Return an answer that took 2 ms."""
-    return FleetAnswer(server, protocol, at, at + 0.002, version, more.pop("told", version), **more)
+    return FleetAnswer(server, protocol, at, at + 0.002, version, more.pop("reported", version), **more)
 
 
 def at_rest(version: int) -> list[FleetAnswer]:
@@ -115,8 +115,8 @@ def test_a_failed_request_is_excused_while_its_server_was_dead(excuse: Excuse | 
 
 def test_an_answer_that_tells_another_version_than_made_it_is_caught() -> None:
     """What users are told is the version that answered them."""
-    assert violations(kept(answers=[answer("a", 2, 5.0, told=1)])) == [
-        "1 answers told another version than made them: [('a', 'http', 2, 1)]"
+    assert violations(kept(answers=[answer("a", 2, 5.0, reported=1)])) == [
+        "1 answers reported another version than the one that made them: [('a', 'http', 2, 1)]"
     ]
 
 

@@ -151,7 +151,7 @@ def test_what_the_release_would_refuse_at_once_is_told() -> None:
     broken = _problem(_folder(configs={"config.pbtxt": caught.value}))
     assert broken is not None
     assert "config.pbtxt" in broken.reason
-    missing = _problem(_folder(), needed=UserError("there is no release file of digits", remedy="write one"))
+    missing = _problem(_folder(), needed=UserError("there is no release file for digits", remedy="write one"))
     assert missing is not None
     assert "no release file" in missing.reason
 

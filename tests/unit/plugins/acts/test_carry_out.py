@@ -44,13 +44,13 @@ class AirflowDouble:
         if params is None:
             return dict(next(run for run in self.runs if run["dag_run_id"] == path[-1]))
         prefix, states = params.get("run_id_prefix_pattern", ""), params.get("state")
-        return {
-            "dag_runs": [
-                run
-                for run in self.runs
-                if str(run["dag_run_id"]).startswith(prefix) and (states is None or run["state"] in states)
-            ]
-        }
+        found = [
+            run
+            for run in self.runs
+            if str(run["dag_run_id"]).startswith(prefix) and (states is None or run["state"] in states)
+        ]
+        first = params["offset"]
+        return {"dag_runs": found[first : first + params["limit"]], "total_entries": len(found)}
 
     async def post(self, *path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if path[-1] != "dagRuns":

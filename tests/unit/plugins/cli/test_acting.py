@@ -142,7 +142,7 @@ def test_a_release_that_is_under_way_is_not_started_twice(server: FakeSlipway, c
     server.runs["digits-4"] = {**RUN, "dag_run_id": "digits-4", "state": "queued"}
     called = call("release", "digits", "4")
     assert (called.code, server.writes) == (1, [])
-    assert "by the run digits-4" in called.err
+    assert "the run digits-4 is already" in called.err
     assert "next:     slipway get digits -w" in called.err
 
 
@@ -290,7 +290,7 @@ def test_an_act_for_programs_names_its_run(server: FakeSlipway, call: Call) -> N
         "act": "release",
         "dag_id": "model_release",
         "run_id": "digits-4",
-        "told": "Release: started as the run digits-4.",
+        "message": "Release: started as the run digits-4.",
     }
     assert "started as the run" in called.err
 

@@ -110,6 +110,6 @@ def test_a_scorer_of_the_own_is_not_written_over(name: str, call: Call, home: Pa
     scorer.write_text("mine")
     called = call("init", "pets", "--onnx", "m.onnx", "--no-run", "--kind", "custom")
     assert (called.code, scorer.read_text()) == (2, "mine")
-    assert "pets-scorer.py is there already" in called.err
+    assert "pets-scorer.py already exists" in called.err
     assert call("init", "pets", "--onnx", "m.onnx", "--no-run", "--kind", "custom", "--force").code == 0
     assert "def score(" in scorer.read_text()

@@ -99,7 +99,7 @@ def test_labels_may_be_the_models_own_answers(name: str, call: Call, home: Path)
     model.write_bytes(MODELS[name][0]())
     called = call("init", name, "--onnx", str(model), "--labels-from-model")
     assert called.code == 0
-    assert "put the true ones in" in called.out
+    assert "Put the true ones in" in called.out
     spec = load_release_spec(home / "include/releases" / f"{name}.yaml")
     arrays = read_arrays((home / f"{name}-golden.npz").read_bytes(), "golden.npz")
     labels = arrays.pop(spec.validation.label)
@@ -119,7 +119,7 @@ def test_files_that_are_there_are_not_written_over(call: Call, home: Path) -> No
     assert call("init", "pets", "--onnx", "m.onnx").code == 0
     again = call("init", "pets", "--onnx", "m.onnx")
     assert again.code == 2
-    assert "include/releases/pets.yaml is there already" in again.err
+    assert "include/releases/pets.yaml already exists" in again.err
     assert call("init", "pets", "--onnx", "m.onnx", "--force").code == 0
 
 
@@ -189,7 +189,7 @@ def test_what_is_no_plain_file_is_not_read(call: Call, home: Path) -> None:
     os.mkfifo(home / "m.onnx")
     called = call("init", "pets", "--onnx", "m.onnx")
     assert called.code == 2
-    assert "no plain file" in called.err
+    assert "other than a plain file" in called.err
 
 
 def test_a_model_whose_answers_are_no_plain_tensor_is_told_how_to_be_exported(call: Call, home: Path) -> None:

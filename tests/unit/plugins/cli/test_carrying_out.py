@@ -26,7 +26,7 @@ def test_a_release_under_a_name_of_a_persons_is_under_way_too(server: FakeSlipwa
     server.runs["digits-4-retry"] = {**RUN, "dag_run_id": "digits-4-retry", "conf": conf}
     called = call("release", "digits", "4")
     assert (called.code, server.writes) == (1, [])
-    assert "by the run digits-4-retry" in called.err
+    assert "the run digits-4-retry is already" in called.err
 
 
 def test_an_abort_ends_no_run_of_another_model(server: FakeSlipway, call: Call) -> None:
@@ -34,7 +34,20 @@ def test_an_abort_ends_no_run_of_another_model(server: FakeSlipway, call: Call) 
     server.runs["digits-3"] = {**RUN, "dag_run_id": "digits-3", "conf": {"model": "drift"}}
     called = call("abort", "digits", "-m", "wrong data set")
     assert (called.code, server.writes) == (1, [])
-    assert "is no release of digits" in called.err
+    assert "is not a release of digits" in called.err
+
+
+@pytest.mark.parametrize("total", [2, None], ids=["more than are listed", "an unknown number"])
+def test_an_abort_that_cannot_see_every_run_ends_none(
+    server: FakeSlipway, call: Call, total: int | None
+) -> None:
+    """Without a document, the run must be the only one of the model: one that is not listed may be another."""
+    server.stale = True
+    listed = [{**RUN, "dag_run_id": "digits-3", "state": "running", "conf": {"model": "digits"}}]
+    server.refusals["/dags/model_release/dagRuns"] = (200, {"dag_runs": listed, "total_entries": total})
+    called = call("abort", "digits", "-m", "wrong data set")
+    assert (called.code, server.writes) == (1, [])
+    assert "too many releases under way to check them all" in called.err
 
 
 def test_airflow_is_asked_once_more_after_an_error_of_its_own(

@@ -54,4 +54,4 @@ def test_release_that_was_left_half_done_is_told(call: Call, server: FakeSlipway
     )
     called = call("fleet", "status", "edge")
     assert called.code == 0, called.err
-    assert "left half done: edge-8-fleet, of version 8, in back" in called.out
+    assert "left unfinished: edge-8-fleet, of version 8, in back" in called.out

@@ -148,9 +148,9 @@ def test_weights_in_files_are_looked_for_beside_the_model_alone(
     assert (called.code == 0) == (location == "weights.bin")
     if location == "weights.bin":
         (home / "weights.bin").unlink()
-        assert "not beside it" in lint(model.SerializeToString()).err
+        assert "missing from its folder" in lint(model.SerializeToString()).err
     else:
-        assert "cannot be taken" in called.err
+        assert "cannot be uploaded" in called.err
 
 
 def test_a_golden_set_need_not_have_what_triton_makes_of_a_batch(lint: Lint, call: Call, home: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_refusal_is_explained_in_words(server: FakeSlipway, call: Call) -> Non
     called = call("explain", "digits", "3", "--log")
     assert called.code == 0
     for told in (
-        "digits version 3 was refused: it goes no further.",
+        "digits version 3 was refused and goes no further.",
         "Why: accuracy 0.81 is below 0.9",
         "Run digits-3, started 2026-03-01 11:58:00 UTC by admin, took 1 min.",
         "It was rejected by its release, at validate",
@@ -275,7 +275,7 @@ def test_the_dashboards_address_is_printed_alone(call: Call, server: FakeSlipway
         (
             (200, {"models": [{"model": "digits", "versions": "none"}]}),
             1,
-            "install the version of this command",
+            "install the same version of this command",
         ),
     ],
 )
@@ -292,7 +292,7 @@ def test_each_fault_of_a_server_has_its_exit_code(
 
 def test_a_document_that_is_being_made_is_waited_for(busy: FakeSlipway, call: Call, clock: FakeClock) -> None:
     """A server that has just started folds it from the record, which takes seconds."""
-    made = "The model 'digits' cannot be shown: its document is being made again from its records."
+    made = "The model 'digits' cannot be shown: its document is being rebuilt from its records."
     busy.refusals["/slipway/api/models"] = (503, {"detail": made})
     clock.then = [lambda: None, busy.refusals.clear]
     assert call("get", "digits").code == 0

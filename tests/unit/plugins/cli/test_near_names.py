@@ -89,7 +89,7 @@ def test_a_version_that_nobody_knows_is_told_with_those_that_are_known(call: Cal
     """The versions are named, and the nearest of them."""
     called = call("explain", "digits", "33")
     assert called.code == 1
-    assert "nothing is known about digits version 33 (did you mean 3?)" in called.err
+    assert "digits version 33 is unknown (did you mean 3?)" in called.err
     assert "a known version: " in called.err
 
 

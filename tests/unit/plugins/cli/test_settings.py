@@ -150,11 +150,11 @@ def test_a_password_that_others_can_read_or_redirect_is_not_used(home: Path, mod
     ("text", "told"),
     [
         ("airflow_uri = 'x'", "no key 'airflow_uri'"),
-        ("user = 3", "user cannot be used"),
+        ("user = 3", "user is invalid"),
         ("user = [", "it is not valid TOML"),
         (
             "timeout_s = 0\n" + 'airflow_url = "https://a"\nuser = "u"\npassword = "p"',
-            "timeout_s cannot be used",
+            "timeout_s is invalid",
         ),
         (
             'airflow_url = "https://a"\nuser = "u"\npassword_file = "/nowhere"',

@@ -49,7 +49,7 @@ def test_what_is_unusable_is_shown_with_what_to_do(server: FakeSlipway, call: Ca
     for asked in (("list",), ("get", "digits"), ("get", "digits", "5"), ("explain", "digits", "5")):
         said = " ".join(call(*asked).out.split())
         assert "version 5 landed, unusable: incoming/digits/5/ready.json cannot be read: gzip" in said
-        assert "What to do: upload it without compression." in said
+        assert "What to do: upload it as it is, without compression." in said
     found = json.loads(call("explain", "digits", "5", "-o", "json").out)
     assert found["unusable"][0]["version"] == 5
 
@@ -58,7 +58,7 @@ def test_a_version_of_which_nothing_is_known_is_still_an_error(call: Call) -> No
     """Neither a record, nor a run, nor an upload."""
     called = call("explain", "digits", "9")
     assert called.code != 0
-    assert "nothing is known about digits version 9" in called.err
+    assert "digits version 9 is unknown" in called.err
 
 
 def test_what_has_not_landed_is_not_started(server: FakeSlipway, call: Call) -> None:
@@ -133,7 +133,7 @@ def test_no_act_is_refused_by_old_data(server: FakeSlipway, call: Call) -> None:
     ]
     paused = call("pause", "digits", "--no-wait")
     assert paused.code == 0, paused.err
-    assert "not known now" in paused.err
+    assert "the current state is unknown" in paused.err
     assert len(server.writes) == 1
 
 

@@ -57,7 +57,7 @@ def test_server_that_was_lost_after_the_commit_is_in_the_note(monkeypatch: pytes
     notes: list[str] = []
     with pytest.raises(ServerUnavailableError, match="not seen on b"):
         release_task().execute(context(notes))
-    assert notes[-1].startswith("edge 2: released, and not on all servers: ")
+    assert notes[-1].startswith("edge 2: released, but not on all servers: ")
     assert "b: no answer for 30 s" in notes[-1]
 
 

@@ -103,6 +103,6 @@ def test_no_extra_is_an_empty_one(written: str | None) -> None:
 @pytest.mark.parametrize("written", ["secret", '{"token": "secret"', '["secret"]', "5", encoded(EXTRA, 9)])
 def test_an_extra_that_cannot_be_read_is_an_error(written: str) -> None:
     """Airflow would give an empty one, and the connection go without its token; the error repeats nothing."""
-    with pytest.raises(ValueError, match="no JSON object") as caught:
+    with pytest.raises(ValueError, match="not a JSON object") as caught:
         extra_of(Connection(conn_id="t", extra=written))
     assert "secret" not in str(caught.value)

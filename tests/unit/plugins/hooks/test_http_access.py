@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from slipway.hooks import http_access
 from slipway.hooks.http_access import HttpAccess, within
 from slipway_core.errors import MetricsUnavailableError, SlipwayError, UserError
-from tests.support.plugins.http_double import Answer, Asked, MetricsServer, metrics_server
+from tests.support.plugins.http_double import Answer, HttpRequest, MetricsServer, metrics_server
 
 SECRET = "a-very-secret-word"
 
@@ -57,7 +57,7 @@ def ask(access: HttpAccess, form: dict[str, str] | None = None, limit_s: float =
     return within(limit_s, asking(), "the source")
 
 
-def asked_with(server: MetricsServer, access: HttpAccess) -> Asked:
+def asked_with(server: MetricsServer, access: HttpAccess) -> HttpRequest:
     """The request that comes in."""
     ask(access, {"query": "time()"})
     return server.asked[-1]
@@ -158,8 +158,11 @@ def test_requests_to_amazon_are_signed_as_botocore_signs(
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({"extra": {"token": SECRET}, "login": "me", "password": SECRET}, "more than one way"),
-        ({"extra": {"token": SECRET, "sigv4_region": "eu-west-1"}}, "more than one way"),
+        (
+            {"extra": {"token": SECRET}, "login": "me", "password": SECRET},
+            "more than one kind of credentials",
+        ),
+        ({"extra": {"token": SECRET, "sigv4_region": "eu-west-1"}}, "more than one kind of credentials"),
         ({"extra": {"headers": "X: y"}}, "`headers`"),
         ({"extra": {"ca": "/nowhere.pem"}}, "`ca`"),
         ({"extra": {"client_cert": "/nowhere.pem"}}, "`client_cert`"),
@@ -220,7 +223,7 @@ def test_an_answer_may_not_be_endless(
     """More bytes than a reading can have are not taken in."""
     monkeypatch.setattr(http_access, "_BYTES_LIMIT", 1000)
     server.answer = lambda asked: Answer(body=b"x" * 2000)
-    with pytest.raises(MetricsUnavailableError, match="too much"):
+    with pytest.raises(MetricsUnavailableError, match="too large"):
         ask(connect(host=server.url))
 
 

@@ -36,7 +36,7 @@ def test_a_route_that_is_always_in_conflict_is_given_up(monkeypatch: pytest.Monk
         return False
 
     monkeypatch.setattr(hook, "_delete", conflict)
-    with pytest.raises(ClusterUnavailableError, match="changed by others at each of"):
+    with pytest.raises(ClusterUnavailableError, match="changed by others during each of"):
         hook.remove("digits")
     assert len(asked) == http_route.ATTEMPTS
     assert pauses == sorted(pauses)

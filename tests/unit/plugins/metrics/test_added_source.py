@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slipway.metrics.source import READERS
 from slipway_core.spec.rollout.metrics import Metrics
-from tests.support.other_package import ROOT, install, run_beside
+from tests.support.other_package import ROOT, install, run_installed
 
 MODULE = '''
 from typing import ClassVar, Literal
@@ -64,7 +64,7 @@ PROGRAM = """
 def test_a_source_of_another_package_is_named_and_read(tmp_path: Path) -> None:
     """Two classes, its keys and what reads it, each with an entry point of that name."""
     install(tmp_path, "ledger", MODULE, BOTH)
-    done = run_beside(tmp_path, PROGRAM)
+    done = run_installed(tmp_path, PROGRAM)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "False {'a-1': 'users of a-1 by books'}"
 
@@ -72,14 +72,14 @@ def test_a_source_of_another_package_is_named_and_read(tmp_path: Path) -> None:
 def test_a_source_that_nothing_reads_is_an_error(tmp_path: Path) -> None:
     """Its numbers are not asked of a Prometheus instead."""
     install(tmp_path, "ledger", MODULE.replace("@READERS.register", ""), SETTINGS)
-    told = run_beside(tmp_path, PROGRAM).stdout
+    told = run_installed(tmp_path, PROGRAM).stdout
     assert told.startswith("UnknownKindError there is no reader of a metrics source 'ledger'")
     assert "one of prometheus, scrape" in told
 
 
 def test_an_unknown_source_is_an_error_that_names_the_known_ones(tmp_path: Path) -> None:
     """Where the package is not installed, the release file cannot be read."""
-    told = run_beside(tmp_path, PROGRAM).stdout
+    told = run_installed(tmp_path, PROGRAM).stdout
     assert (
         '`rollout.metrics.source` has a wrong value. Expected one of prometheus, scrape; found `"ledger"`'
         in told
@@ -105,4 +105,4 @@ def test_the_records_of_a_release_keep_the_source(tmp_path: Path) -> None:
         data = spec.model_dump(mode="json")
         print(json.dumps([data["rollout"]["metrics"]["account"], release_spec_of(data, "a task") == spec]))
     """
-    assert json.loads(run_beside(tmp_path, program).stdout) == ["users", True]
+    assert json.loads(run_installed(tmp_path, program).stdout) == ["users", True]

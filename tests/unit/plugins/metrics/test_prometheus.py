@@ -17,7 +17,7 @@ from slipway.metrics.sources.prometheus import PrometheusMetricsHook
 from slipway_core.errors import MetricsUnavailableError, UserError
 from slipway_core.metrics.queries import QuerySet
 from slipway_core.metrics.samples import Counters, Reading
-from tests.support.plugins.http_double import Answer, Asked, metrics_server
+from tests.support.plugins.http_double import Answer, HttpRequest, metrics_server
 from tests.support.plugins.prometheus_double import NOW, Connect, Prometheus, connected, series
 
 QUERIES = QuerySet(
@@ -95,7 +95,7 @@ def test_the_api_may_lie_deeper(connect: Connect) -> None:
     """Mimir's API lies under /prometheus, which the connection's extra says."""
     paths = []
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> Answer:
         paths.append(asked.path)
         return Answer(status=404)
 
@@ -110,11 +110,11 @@ def test_the_api_may_lie_deeper(connect: Connect) -> None:
         (Answer(status=502, body="<html>"), "HTTP 502"),
         (Answer(status=401), "HTTP 401"),
         (Answer(status=302, headers={"Location": "/login"}), "HTTP 302"),
-        (Answer(body="<html>Welcome</html>"), "no answer of Prometheus"),
-        (Answer(body="[]"), "no answer of Prometheus"),
+        (Answer(body="<html>Welcome</html>"), "not an answer of Prometheus"),
+        (Answer(body="[]"), "not an answer of Prometheus"),
         (Answer(status=400, body='{"status":"error","errorType":"bad_data","error":"no"}'), "bad_data: no"),
         (Answer(status=503, body='{"status":"error","errorType":"timeout","error":"slow"}'), "timeout: slow"),
-        (Answer(body='{"status":"success","data":{"resultType":"vector","result":[]}}'), "what time"),
+        (Answer(body='{"status":"success","data":{"resultType":"vector","result":[]}}'), "its time"),
         (Answer(drips=True), "in time"),
         (Answer(waits=True), "in time"),
     ],
@@ -154,12 +154,12 @@ def test_a_prometheus_that_is_down_is_named(connect: Connect) -> None:
 def test_data_of_another_shape_are_refused(data: Any, connect: Connect, prometheus: Prometheus) -> None:
     """What does not look as the API describes it is not guessed at."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> Answer:
         if asked.form["query"] == "time()":
             return prometheus(asked)
         return Answer(body=json.dumps({"status": "success", "data": data}))
 
-    assert "cannot be used" in refusal(connect(answer))
+    assert "an unusable answer" in refusal(connect(answer))
 
 
 def test_warnings_mean_that_parts_are_lacking(connect: Connect, prometheus: Prometheus) -> None:
@@ -276,7 +276,7 @@ def test_what_proves_nothing_is_only_asked_when_it_is_needed(
 def test_parts_of_a_series_are_taken_at_one_moment(connect: Connect, prometheus: Prometheus) -> None:
     """When a scrape comes in between two queries, requests and errors are those of the scrape before."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> Answer:
         content = json.loads(prometheus(asked).body)
         if 'rev="new",code="500"' in asked.form["query"]:
             content["data"]["result"][0]["values"].append([NOW - 1, "40"])
@@ -288,7 +288,7 @@ def test_parts_of_a_series_are_taken_at_one_moment(connect: Connect, prometheus:
 def test_a_series_may_count_for_one_revision_only(connect: Connect, prometheus: Prometheus) -> None:
     """Selectors that catch both revisions would compare stable with itself."""
     both = QuerySet("Too wide.", requests=('requests_total{rev="old"}',), errors=QUERIES.errors)
-    assert "one series for two revisions" in refusal(connect(queries=both))
+    assert "the same series for two revisions" in refusal(connect(queries=both))
 
 
 def test_a_series_may_count_once(connect: Connect) -> None:

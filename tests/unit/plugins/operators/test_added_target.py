@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipway_core.spec.conversion.conversion import Conversion
-from tests.support.other_package import ROOT, install, run_beside
+from tests.support.other_package import ROOT, install, run_installed
 
 MODULE = '''
 from typing import ClassVar, Literal
@@ -61,7 +61,7 @@ PROGRAM = """
 def test_a_target_of_another_package_becomes_a_pod(tmp_path: Path) -> None:
     """One class and one entry point: its image, its program with its options, and what training must leave for it."""
     install(tmp_path, "frozen-target", MODULE, {GROUP: {"frozen": "frozen_target:FrozenConversion"}})
-    done = run_beside(tmp_path, PROGRAM)
+    done = run_installed(tmp_path, PROGRAM)
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     found = json.loads(line.removeprefix("RESULT"))
@@ -77,7 +77,7 @@ def test_a_target_of_another_package_becomes_a_pod(tmp_path: Path) -> None:
 
 def test_an_unknown_target_is_an_error_that_names_the_known_ones(tmp_path: Path) -> None:
     """Nothing is converted to ONNX for want of a name."""
-    done = run_beside(tmp_path, PROGRAM)
+    done = run_installed(tmp_path, PROGRAM)
     assert done.returncode != 0
     assert "`conversion.target` has a wrong value. Expected one of ensemble, lightgbm, onnx, " in done.stderr
 
@@ -92,7 +92,7 @@ def test_its_keys_are_held_against_what_it_can_do(tmp_path: Path) -> None:
         except Exception as error:
             print(error)
     """
-    assert "`variants` is not for `target: frozen`" in run_beside(tmp_path, program).stdout
+    assert "`variants` is not for `target: frozen`" in run_installed(tmp_path, program).stdout
 
 
 @pytest.mark.parametrize("target", Conversion.registry.built_in())

@@ -75,7 +75,7 @@ def test_a_damaged_second_output_is_found() -> None:
     """The scores are right, the class beside them is off by one: the version differs, and the output is named."""
     found = golden_check.check_answers(parts_of(Server(off_by=1), LABELS), "run")
     assert found.outcome == "differs"
-    assert found.summary == "output `digit`: 0.0% of the rows are answered as when it was released"
+    assert found.summary == "output `digit`: 0.0% of the rows have the same answer as at the release"
 
 
 def test_a_second_output_as_it_was_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ ENDS: dict[str, tuple[dict[str, Any], type[SlipwayError], str]] = {
     "a login that has expired": (
         status_of(waits("ErrImagePull", "denied: Your authorization token is invalid"), phase="Pending"),
         PodStartError,
-        "could not be pulled in time.*let the node into the registry",
+        "could not be pulled in time.*let the node pull from the registry",
     ),
     "a sidecar's image": (
         status_of(
@@ -108,7 +108,7 @@ ENDS: dict[str, tuple[dict[str, Any], type[SlipwayError], str]] = {
     "a driver that is too old": (
         status_of(waits("RunContainerError", "unsatisfied condition: cuda>=12.6"), phase="Pending"),
         UserError,
-        "cannot be made.*cuda>=12.6.*a node that can run this image",
+        "cannot be created.*cuda>=12.6.*a node that can run this image",
     ),
     "an init container": (
         status_of(container("base", waiting={"reason": "PodInitializing"}), initContainerStatuses=INIT),
@@ -120,10 +120,11 @@ ENDS: dict[str, tuple[dict[str, Any], type[SlipwayError], str]] = {
         PodStartError,
         "got no node.*9 Insufficient nvidia.com/gpu",
     ),
-    "a sidecar that was killed for its memory": (
+    "a sidecar that was killed because it used too much memory": (
         status_of(over("base", 1), over("istio-proxy", 137, "OOMKilled")),
         UserError,
-        "the container 'istio-proxy' of the pod 'convert-1' was killed for its memory.*'base': exit code 1",
+        "the container 'istio-proxy' of the pod 'convert-1' was killed because it used too much memory.*'base': "
+        "exit code 1",
     ),
     "a program that is not in the image": (
         status_of(over("base", 127, "StartError", "executable file not found")),
@@ -229,7 +230,7 @@ REFUSALS: dict[str, tuple[int, str, type[SlipwayError], str]] = {
     ),
     "credentials": (401, "Unauthorized", ClusterUnavailableError, "credentials of the connection 'k'"),
     "a namespace": (404, 'namespaces "models" not found', UserError, "create the namespace"),
-    "a pod that is gone": (404, 'pods "c" not found', PodStartError, "who deletes pods"),
+    "a pod that is gone": (404, 'pods "c" not found', PodStartError, "what deletes pods"),
     "throttling": (429, "too many requests", ClusterUnavailableError, "connection 'k'"),
     "an invalid pod": (422, "Pod is invalid: spec.x", UserError, "release file"),
 }

@@ -106,7 +106,7 @@ def test_another_measurements_pod_is_not_taken(monkeypatch: pytest.MonkeyPatch) 
 def test_a_pod_that_does_not_go_is_an_error_that_names_it() -> None:
     """A node that is lost keeps its pods for ever."""
     told: list[str] = []
-    with pytest.raises(PodStartError, match=rf"{NAME}.*does not go.*Terminating since"):
+    with pytest.raises(PodStartError, match=rf"{NAME}.*does not end.*Terminating since"):
         await_gone(lambda: pod(ending=True), told.append, limit_s=0.01)
     assert len(told) == 1
 

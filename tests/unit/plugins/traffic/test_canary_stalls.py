@@ -26,7 +26,7 @@ from tests.support.plugins.watching import (
     has_no_data,
     judged,
     kinds,
-    told,
+    newest,
     watch,
 )
 from tests.support.waiting import until
@@ -87,4 +87,4 @@ async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: Relea
     assert sum(has_no_data(one) for one in judged(watched)) == 1
     metrics.readings += 300
     assert await running == "roll_back"
-    assert "budget" in told(watched, "rollback_started").reason
+    assert "budget" in newest(watched, "rollback_started").reason

@@ -50,7 +50,7 @@ async def test_what_the_candidate_waits_for_is_shown_and_its_crashes_end_the_wai
     watched, service, _ = watch(release_run, never_up, HEALTHY, live=shown)
     service.shown_pods = [pod(conditions=(UNSCHEDULABLE,), revision=CANDIDATE, uri=CANDIDATE_URI)]
     running = asyncio.create_task(watched.run())
-    await until(lambda: any("Insufficient nvidia.com/gpu" in one.waiting for one in shown.told))
+    await until(lambda: any("Insufficient nvidia.com/gpu" in one.waiting for one in shown.written))
     service.shown_pods = [
         pod(crashed(3, said="no backend"), container(), revision=CANDIDATE, uri=CANDIDATE_URI)
     ]
@@ -64,5 +64,5 @@ async def test_a_weight_that_is_reached_waits_for_nothing(release_run: ReleaseRu
     shown = LiveObjectDouble()
     watched, _, _ = watch(release_run, live(), HEALTHY, live=shown)
     assert await watched.run() == "advance"
-    await until(lambda: bool(shown.told) and shown.told[-1].decision == "advance")
-    assert shown.told[-1].waiting == ""
+    await until(lambda: bool(shown.written) and shown.written[-1].decision == "advance")
+    assert shown.written[-1].waiting == ""

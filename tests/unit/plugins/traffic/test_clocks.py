@@ -24,7 +24,7 @@ from slipway_core.rollout.lease import Lease
 from slipway_core.rollout.next_action import StartCanary
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, LeaseDouble, ServiceDouble
-from tests.support.plugins.watching import HEALTHY, LONG, Live, told, watch
+from tests.support.plugins.watching import HEALTHY, LONG, Live, newest, watch
 from tests.support.waiting import until
 
 PAGE = """\
@@ -51,8 +51,8 @@ class Source:
         }
 
 
-class Told:
-    """What a reader has told: readings that are worth a renewal, and windows that nobody watched."""
+class Reported:
+    """What a reader has reported: readings that are worth a renewal, and windows that nobody watched."""
 
     def __init__(self) -> None:
         self.readings = 0
@@ -62,8 +62,8 @@ class Told:
         self.readings += 1
 
 
-def reader_of(source: Source, told: Told) -> WindowReader:
-    return WindowReader(source, 0.05, 5.0, on_reading=told.seen, on_unwatched=told.unwatched.append)
+def reader_of(source: Source, reported: Reported) -> WindowReader:
+    return WindowReader(source, 0.05, 5.0, on_reading=reported.seen, on_unwatched=reported.unwatched.append)
 
 
 def test_a_clock_that_is_set_changes_no_moment_of_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,31 +111,31 @@ async def test_a_clock_that_is_set_back_blinds_no_judge(
     async with asyncio.timeout(30):
         assert await running == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert told(watched, "rollback_started").by == "judge"
+    assert newest(watched, "rollback_started").by == "judge"
 
 
 async def test_a_source_whose_clock_went_back_has_no_data() -> None:
     """What it shows is of long ago: no data, at the window's own pace, and nothing to renew a lease for."""
-    source, told = Source(lag_s=10.0), Told()
-    reader = reader_of(source, told)
+    source, reported = Source(lag_s=10.0), Reported()
+    reader = reader_of(source, reported)
     reader.begin("stable", "candidate")
     assert await reader.window() is not None
     source.at -= 600.0
-    before = told.readings
+    before = reported.readings
     began = time.monotonic()
     assert await reader.window() is None
     assert "clock went back" in reader.no_data_reason
     assert time.monotonic() - began < 20
-    assert told.readings == before
+    assert reported.readings == before
     source.at += 700.0  # it has caught up: after a gap that nobody watched there are windows again
     assert await reader.window() is not None
-    assert len(told.unwatched) == 1
+    assert len(reported.unwatched) == 1
 
 
 async def test_a_replica_that_lags_is_no_clock_that_went_back() -> None:
     """Of two equal sources behind one address one may show what the other showed some seconds ago."""
-    source, told = Source(lag_s=10.0), Told()
-    reader = reader_of(source, told)
+    source, reported = Source(lag_s=10.0), Reported()
+    reader = reader_of(source, reported)
     reader.begin("stable", "candidate")
     first = await reader.window()
     assert first is not None
@@ -147,9 +147,9 @@ async def test_a_replica_that_lags_is_no_clock_that_went_back() -> None:
 
 async def test_a_saved_reading_of_another_clock_begins_anew() -> None:
     """A triggerer whose clock is behind the one before: its windows are judged, and what lay between is counted."""
-    source, told = Source(at=1000.0), Told()
+    source, reported = Source(at=1000.0), Reported()
     source.readings = 100
-    reader = reader_of(source, told)
+    reader = reader_of(source, reported)
     reader.readings = {
         "stable": Reading.of(1600.0, {"router": Counters(800, 0)}),
         "candidate": Reading.of(1600.0, {"router": Counters(200, 100)}),
@@ -158,24 +158,24 @@ async def test_a_saved_reading_of_another_clock_begins_anew() -> None:
     window = await reader.window()
     assert window is not None
     assert window.candidate.errors > 0
-    [gap] = told.unwatched
+    [gap] = reported.unwatched
     assert (gap.seconds, gap.candidate.requests) == (0.0, 101 * 20 - 200)
 
 
 async def test_a_source_that_dates_its_data_is_not_judged_by_old_ones() -> None:
     """Saved data are newer than what it shows now: that is no data, not a beginning."""
-    source, told = Source(lag_s=10.0, at=1000.0), Told()
-    reader = reader_of(source, told)
+    source, reported = Source(lag_s=10.0, at=1000.0), Reported()
+    reader = reader_of(source, reported)
     reader.readings = {name: Reading.of(1600.0, {}) for name in ("stable", "candidate")}
     reader.begin("stable", "candidate")
     assert await reader.window() is None
-    assert told.readings == 0
+    assert reported.readings == 0
 
 
 async def test_a_source_that_shows_the_same_again_renews_no_lease_for_long() -> None:
     """Data that stand still make no window, and who judges none keeps no lease: its guard ends the canary."""
-    source, told = Source(), Told()
-    reader = reader_of(source, told)
+    source, reported = Source(), Reported()
+    reader = reader_of(source, reported)
     reader.begin("stable", "candidate")
     assert await reader.window() is not None
     newest, asked = reader.readings, 0
@@ -189,9 +189,9 @@ async def test_a_source_that_shows_the_same_again_renews_no_lease_for_long() -> 
     waiting = asyncio.create_task(reader.window())
     # A window may take 0.17 s to close here, and it is read a hundred times a second at most.
     await until(lambda: asked > 40)
-    worth = told.readings
+    worth = reported.readings
     await until(lambda: asked > 60)
-    assert (told.readings, waiting.done()) == (worth, False)
+    assert (reported.readings, waiting.done()) == (worth, False)
     assert worth < 40
     waiting.cancel()
 

@@ -258,7 +258,7 @@ async def test_a_stable_that_is_silent_is_not_compared_with(release_run: Release
         window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 1)
         replay.stop()
     assert window is None
-    assert "stable has not answered a first golden request yet" in replay.obstacle
+    assert "stable has not answered the first golden request yet" in replay.obstacle
     assert revisions.paths.total() == 1
 
 

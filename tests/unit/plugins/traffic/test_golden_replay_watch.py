@@ -20,7 +20,7 @@ from tests.support.canary.doubles import (
     ReplayDouble,
     ServiceDouble,
 )
-from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, watch
+from tests.support.plugins.watching import HEALTHY, PLAN, kinds, newest, pause, watch
 from tests.support.waiting import until
 
 REPLAYING = replace(PLAN, on_inconclusive="golden_replay", max_bake_s=1.0)
@@ -57,8 +57,8 @@ async def test_a_candidate_without_users_passes_by_replays(release_run: ReleaseR
         "http://digits-predictor-00001.example",
         "http://digits-predictor-00002.example",
     )
-    assert "replayed golden requests" in told(watched, "step_finished").reason
-    assert told(watched, "step_finished").candidate_requests == 0
+    assert "replayed golden requests" in newest(watched, "step_finished").reason
+    assert newest(watched, "step_finished").candidate_requests == 0
 
 
 async def test_users_windows_are_judged_first_and_both_are_recorded(
@@ -84,7 +84,7 @@ async def test_a_candidate_that_fails_replays_is_taken_back(release_run: Release
     watched, _, _ = watch(release_run, model, NOBODY, plan=REPLAYING, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    judged = told(watched, "window_judged")
+    judged = newest(watched, "window_judged")
     assert judged.verdict["status"] == "fail"
     assert (judged.candidate_errors, judged.first_bad_at) == (0, None)
 
@@ -105,7 +105,7 @@ async def test_without_urls_it_is_rolled_back_and_says_why(
     watched, _, _ = watch(release_run, model, NOBODY, plan=REPLAYING, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert "No golden requests were replayed: the store is away" in told(watched, "rollback_started").reason
+    assert "No golden requests were replayed: the store is away" in newest(watched, "rollback_started").reason
 
 
 async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
@@ -171,4 +171,4 @@ async def test_replayed_requests_do_not_stand_for_users_whom_the_router_leads_el
     plan = replace(PLAN, on_inconclusive="golden_replay")
     watched, _, _ = watch(release_run, live(), ((100, 0), (0, 0)), plan=plan, replay=replay)
     assert await watched.run() == "roll_back"
-    assert "it sent 0 % of the users to the candidate" in told(watched, "rollback_started").reason
+    assert "it sent 0 % of the users to the candidate" in newest(watched, "rollback_started").reason

@@ -23,9 +23,9 @@ async def test_pages_are_told_of_every_window_and_of_the_end(
     pages = LiveObjectDouble()
     watched, _, _ = watch(release_run, live(), HEALTHY, live=pages)
     assert await watched.run() == "advance"
-    await until(lambda: bool(pages.told) and pages.told[-1].decision == "advance")
+    await until(lambda: bool(pages.written) and pages.written[-1].decision == "advance")
     assert pages.windows == len(judged(watched))
-    last = pages.told[-1]
+    last = pages.written[-1]
     assert (last.step, last.weight_observed, last.release_id) == (0, 20, release_run.release_id)
     assert last.verdict.status == "pass"
 
@@ -35,8 +35,8 @@ async def test_pages_are_told_that_users_were_taken_back(release_run: ReleaseRun
     pages = LiveObjectDouble()
     watched, _, _ = watch(release_run, live(), FAILING, live=pages)
     assert await watched.run() == "roll_back"
-    await until(lambda: bool(pages.told) and pages.told[-1].decision == "roll_back")
-    assert pages.told[-1].weight_observed == 0
+    await until(lambda: bool(pages.written) and pages.written[-1].decision == "roll_back")
+    assert pages.written[-1].weight_observed == 0
 
 
 async def test_pages_are_told_of_a_pause(release_run: ReleaseRun, live: LiveModel) -> None:
@@ -46,9 +46,9 @@ async def test_pages_are_told_of_a_pause(release_run: ReleaseRun, live: LiveMode
     running = asyncio.create_task(watched.run())
     await until(lambda: len(judged(watched)) >= 1)
     watched._cluster._lease_holder.paused = "a person wants to look"  # as the next renewal finds it
-    await until(lambda: any(one.paused for one in pages.told))
+    await until(lambda: any(one.paused for one in pages.written))
     running.cancel()
-    assert pages.told[-1].paused == "a person wants to look"
+    assert pages.written[-1].paused == "a person wants to look"
 
 
 async def test_a_store_that_hangs_for_pages_delays_neither_verdict_nor_shield(
@@ -103,7 +103,7 @@ async def test_the_end_of_a_step_is_told_when_the_store_is_back(
     pages = LiveObjectDouble(act)
     watched, _, _ = watch(release_run, live(), HEALTHY, live=pages)
     assert await watched.run() == "advance"
-    assert pages.told == []
+    assert pages.written == []
     refuses = False
-    await until(lambda: bool(pages.told) and pages.told[-1].decision == "advance")
+    await until(lambda: bool(pages.written) and pages.written[-1].decision == "advance")
     assert pages.windows == len(judged(watched))

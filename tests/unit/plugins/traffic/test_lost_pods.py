@@ -11,7 +11,7 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.step_watcher import StepWatch
 from slipway_core.rollout.pods.disruption import PodState
 from tests.support.canary.doubles import CANDIDATE_URI, ServiceDouble
-from tests.support.plugins.watching import FAILING, HEALTHY, Live, judged, told, watch
+from tests.support.plugins.watching import FAILING, HEALTHY, Live, judged, newest, watch
 from tests.support.waiting import until
 
 
@@ -50,7 +50,7 @@ async def test_what_the_cluster_takes_away_is_held_and_a_fault_that_stays_is_not
     assert len(held) == watched.judge.policy.disruption_grace_windows
     assert "a: PreemptionByScheduler" in held[0]
     assert model.share(CANDIDATE_URI) == 0
-    assert told(watched, "rollback_started").by == "judge"
+    assert newest(watched, "rollback_started").by == "judge"
 
 
 async def test_pods_that_cannot_be_read_excuse_nothing(release_run: ReleaseRun, live: Live) -> None:

@@ -23,7 +23,18 @@ from tests.support.canary.doubles import (
     JournalDouble,
     LeaseDouble,
 )
-from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, told, watch
+from tests.support.plugins.watching import (
+    FAILING,
+    HALF,
+    HEALTHY,
+    LONG,
+    PLAN,
+    Live,
+    held,
+    kinds,
+    newest,
+    watch,
+)
 from tests.support.waiting import until
 
 
@@ -37,10 +48,10 @@ async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(
     assert model.users() == {STABLE_URI: 80, CANDIDATE_URI: 20}
     assert kinds(watched)[0] == "weight_observed"
     assert kinds(watched)[-1] == "step_finished"
-    assert told(watched, "step_finished").verdict == "pass"
+    assert newest(watched, "step_finished").verdict == "pass"
     # What a pass does not rest on is said with it.
-    assert told(watched, "step_finished").reason.endswith("source does not see: errors inside streams.")
-    assert told(watched, "window_judged").first_bad_at is None
+    assert newest(watched, "step_finished").reason.endswith("source does not see: errors inside streams.")
+    assert newest(watched, "window_judged").first_bad_at is None
 
 
 async def test_a_failing_candidate_has_no_user_left_before_the_event_is_yielded(
@@ -52,9 +63,9 @@ async def test_a_failing_candidate_has_no_user_left_before_the_event_is_yielded(
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert kinds(watched)[-3:] == ["step_finished", "rollback_started", "weight_observed"]
-    assert told(watched, "rollback_started").by == "judge"
-    assert told(watched, "weight_observed").weight == 0
-    assert told(watched, "window_judged").first_bad_at is not None
+    assert newest(watched, "rollback_started").by == "judge"
+    assert newest(watched, "weight_observed").weight == 0
+    assert newest(watched, "window_judged").first_bad_at is not None
 
 
 async def test_a_fault_that_hits_both_alike_does_not_fail_the_candidate(
@@ -73,7 +84,7 @@ async def test_a_metrics_source_that_is_away_ends_the_canary(release_run: Releas
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert kinds(watched).count("window_judged") == PLAN.max_no_data_windows
-    assert told(watched, "window_judged").verdict["no_data"]
+    assert newest(watched, "window_judged").verdict["no_data"]
 
 
 async def test_too_little_traffic_is_never_a_pass(release_run: ReleaseRun, live: Live) -> None:
@@ -81,7 +92,7 @@ async def test_too_little_traffic_is_never_a_pass(release_run: ReleaseRun, live:
     model = live()
     watched, _, _ = watch(release_run, model, ((1, 0), (0, 0)))
     assert await watched.run() == "roll_back"
-    assert told(watched, "step_finished").verdict == "inconclusive"
+    assert newest(watched, "step_finished").verdict == "inconclusive"
     assert model.share(CANDIDATE_URI) == 0
 
 
@@ -173,7 +184,7 @@ async def test_no_step_passes_at_which_the_router_leads_others_to_the_candidate(
     """The status says 20 %; where the router counts nobody, or most, the step ends as inconclusive and says so."""
     watched, _, _ = watch(release_run, live(), traffic, plan=replace(PLAN, on_inconclusive="hold"))
     assert await watched.run() == "hold"
-    verdict = told(watched, "window_judged").verdict
+    verdict = newest(watched, "window_judged").verdict
     assert verdict["status"] == "inconclusive"
     assert "The router does not do what the status says: at weight 20 %" in verdict["reason"]
 
@@ -193,7 +204,7 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
     assert again.elapsed_s > died.elapsed_s
     assert again.events[: len(died.events)] == died.events
     # What users met while nobody watched is counted, and no window.
-    assert told(again, "window_judged").candidate_requests == 20 * (later.readings - 1)
+    assert newest(again, "window_judged").candidate_requests == 20 * (later.readings - 1)
     assert again.judge.unjudged.candidate_requests >= 20 * 30
     windows = [event.data.verdict for event in again.events if event.kind == "window_judged"]
     assert all(verdict["window"]["seconds"] < 2 * PLAN.window_s + 0.1 for verdict in windows)
@@ -235,7 +246,7 @@ async def test_a_budget_of_exposure_ends_the_canary(release_run: ReleaseRun, liv
     watched, _, _ = watch(release_run, model, HEALTHY, plan=replace(PLAN, exposure=Exposure(max_requests=10)))
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert "budget" in told(watched, "rollback_started").reason
+    assert "budget" in newest(watched, "rollback_started").reason
 
 
 async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(release_run: ReleaseRun, live: Live) -> None:
@@ -248,8 +259,8 @@ async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(release_run: Re
     watched._cluster._lease_holder._due_s = 0.0
     assert await running == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert told(watched, "rollback_started").by == "guard"
-    assert "not renewed" in told(watched, "rollback_started").reason
+    assert newest(watched, "rollback_started").by == "guard"
+    assert "not renewed" in newest(watched, "rollback_started").reason
 
 
 async def test_an_ended_canary_is_not_begun_again(release_run: ReleaseRun, live: Live) -> None:
@@ -287,7 +298,7 @@ async def test_a_weight_that_someone_else_changed_is_told_and_not_overwritten(
     await until(lambda: "window_judged" in kinds(watched))
     patched = len(service.patches)
     model.patch({"metadata": {}, "spec": {"predictor": {"canaryTrafficPercent": 70}}})
-    with pytest.raises(ForeignChangeError, match="someone else changed"):
+    with pytest.raises(ForeignChangeError, match="something else changed"):
         await running
     assert len(service.patches) == patched
 
@@ -330,5 +341,5 @@ async def test_the_log_says_why_users_are_taken_back(
     watched, _, _ = watch(release_run, live(), FAILING)
     await watched.run()
     assert any(line.startswith("fail: The candidate fails: ") for line in caplog.messages)
-    assert "the users are taken back, by judge" in caplog.messages
-    assert caplog.messages[-1] == "no new request is led to the candidate: weight 0 is seen in the traffic"
+    assert "users are moved back, by judge" in caplog.messages
+    assert caplog.messages[-1] == "no new requests reach the candidate: the traffic shows weight 0"

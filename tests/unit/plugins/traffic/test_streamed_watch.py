@@ -11,7 +11,7 @@ import pytest
 from slipway.release_run import ReleaseRun
 from slipway_sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.doubles import CANDIDATE_URI, StreamsDouble
-from tests.support.plugins.watching import HEALTHY, PLAN, has_no_data, judged, kinds, told, watch
+from tests.support.plugins.watching import HEALTHY, PLAN, has_no_data, judged, kinds, newest, watch
 from tests.support.waiting import until
 
 Live = Callable[..., KnativeModel]
@@ -26,9 +26,9 @@ async def test_a_candidate_that_fails_inside_streams_is_never_promoted(
     watched, _, _ = watch(release_run, model, HEALTHY, streams=streams)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    verdict = told(watched, "window_judged").verdict
+    verdict = newest(watched, "window_judged").verdict
     assert (verdict["status"], verdict["statistics"]["canary"]["candidate_errors"]) == ("fail", 0)
-    assert "40 streamed golden requests, 40 errors" in told(watched, "rollback_started").reason
+    assert "40 streamed golden requests, 40 errors" in newest(watched, "rollback_started").reason
     assert streams.is_stopped
 
 
@@ -46,10 +46,10 @@ async def test_good_answers_inside_streams_let_a_step_pass(release_run: ReleaseR
     """The pass names them, and none of them counts as a user's."""
     watched, _, _ = watch(release_run, live(), HEALTHY, streams=StreamsDouble((20, 0), (20, 0)))
     assert await watched.run() == "advance"
-    assert "streamed golden requests, 0 errors" in told(watched, "step_finished").reason
+    assert "streamed golden requests, 0 errors" in newest(watched, "step_finished").reason
     windows = [event.data.verdict["window"] for event in judged(watched)]
     users = sum(one["candidate"]["requests"] for one in windows if one["source"] == "users")
-    assert told(watched, "step_finished").candidate_requests == users
+    assert newest(watched, "step_finished").candidate_requests == users
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ async def test_a_step_without_streamed_answers_never_passes(
     watched, _, _ = watch(release_run, model, HEALTHY, streams=streams)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert told(watched, "window_judged").verdict["status"] == "inconclusive"
-    assert streams.obstacle in told(watched, "rollback_started").reason
+    assert newest(watched, "window_judged").verdict["status"] == "inconclusive"
+    assert streams.obstacle in newest(watched, "rollback_started").reason
 
 
 async def test_while_it_is_not_known_whether_the_model_streams_no_step_ends_well(
@@ -100,7 +100,7 @@ async def test_streams_fail_a_candidate_also_while_the_metrics_are_away(
     )
     metrics.away = True
     assert await watched.run() == "roll_back"
-    assert told(watched, "window_judged").verdict["status"] == "fail"
+    assert newest(watched, "window_judged").verdict["status"] == "fail"
 
 
 async def test_good_streams_do_not_stand_for_metrics_that_are_away(

@@ -70,7 +70,7 @@ def test_who_proves_nothing_starts_nothing(
 ) -> None:
     """401, and no word about why."""
     answer = client.post(WEBHOOK_PATH, content=BODY, headers=headers)
-    assert (answer.status_code, answer.json()) == (401, {"detail": "not signed as it should be"})
+    assert (answer.status_code, answer.json()) == (401, {"detail": "not signed correctly"})
     assert starter.started == []
 
 

@@ -55,7 +55,7 @@ def test_a_locale_with_rules_of_its_own_is_refused(tmp_path: Path) -> None:
     """Turkish has another small I: no server of ours would lower a text as training did."""
     path = tmp_path / "model.onnx"
     path.write_bytes(_model(_lowering("tr_TR")))
-    with pytest.raises(PodError, match="wants a locale that servers do not have") as refused:
+    with pytest.raises(PodError, match="needs a locale that servers do not have") as refused:
         use_portable_locale_in_file(path, "text/1/model.onnx")
     assert refused.value.kind == "ModelInvalidError"
 

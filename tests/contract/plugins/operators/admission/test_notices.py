@@ -22,7 +22,7 @@ from slipway_core.record.kinds import (
     StageFinished,
     WeightIntended,
 )
-from tests.support.notifications.outbox import everybody_is_told, facts, told
+from tests.support.notifications.outbox import facts, notices_in, notify_of_everything
 from tests.support.release.admission import FORM, RELEASE_FILE, Admit, conclude, context, record
 from tests.support.release.freezing import asks, frozen
 
@@ -33,10 +33,10 @@ def test_a_release_that_begins_is_told_once(
     landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whom it was started and why; the same task that is run again tells nothing more."""
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     for _ in range(2):
         admit(running=("digits-2",), reason="weekly training")
-    (notice,) = told(landed)
+    (notice,) = notices_in(landed)
     assert (notice.event, notice.model, notice.version) == ("started", "digits", 2)
     assert (notice.release_id, notice.dag_id) == ("digits-2", "model_release")
     assert notice.reason == "weekly training"
@@ -72,12 +72,12 @@ def test_how_a_release_ends_is_told_once(
 ) -> None:
     """With the reason and where the reports are; a conclusion that is run again tells nothing more."""
     release_run = admit()
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     for data in events:
         record(landed).append(data)
     for _ in range(2):
         conclude(release_run)
-    (notice,) = told(landed)
+    (notice,) = notices_in(landed)
     assert notice.event == event
     assert notice.reason.startswith(reason)
     assert notice.evidence == release_run.uri(release_run.evidence_prefix)
@@ -90,15 +90,15 @@ def test_an_end_that_was_told_and_not_written_is_told_again_under_its_name(
 ) -> None:
     """A task that is killed between the two loses no notice: the next one repeats it, and its id tells that."""
     release_run = admit()
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     append = record(landed).append
     append(Promoted(storage_uri="s3://b/m"))
     conclude(release_run)
-    (first,) = told(landed)
+    (first,) = notices_in(landed)
     store_keys = [entry.key for entry in landed.entries("records/digits/2/")]
     landed.delete(store_keys[-1])
     conclude(release_run)
-    assert {notice.id for notice in told(landed)} == {first.id}
+    assert {notice.id for notice in notices_in(landed)} == {first.id}
 
 
 def test_a_late_conclusion_tells_nothing_of_another_release(
@@ -106,11 +106,11 @@ def test_a_late_conclusion_tells_nothing_of_another_release(
 ) -> None:
     """A run that is concluded when the version is being released again says nothing about that."""
     late = admit()
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     record(landed, "digits-2-again").append(ReleaseStarted())
     record(landed, "digits-2-again").append(Promoted(storage_uri="s3://b/m"))
     conclude(late)
-    assert told(landed) == []
+    assert notices_in(landed) == []
 
 
 def test_a_release_without_receivers_puts_nothing_into_the_bucket(
@@ -126,7 +126,7 @@ def test_a_hold_is_told_once_however_often_it_is_looked_at(
 ) -> None:
     """A release that waits looks again every few minutes; another freeze is another notice."""
     monkeypatch.setattr("slipway.operators.admission.facts.observe_service", lambda hook: None)
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     (releases / "digits.yaml").write_text(RELEASE_FILE)
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=landed.bucket)
     frozen(landed, reason="audit")
@@ -135,13 +135,13 @@ def test_a_hold_is_told_once_however_often_it_is_looked_at(
         with pytest.raises(TaskDeferred) as deferred:
             operator.execute(context("digits-2", (), FORM), None, **kwargs)
         kwargs = deferred.value.kwargs or {}
-    (notice,) = told(landed)
+    (notice,) = notices_in(landed)
     assert (notice.event, facts(notice)["held"]) == ("held", "the start")
     assert "frozen by bob" in notice.reason
     frozen(landed, "digits", reason="another")
     with pytest.raises(TaskDeferred):
         operator.execute(context("digits-2", (), FORM), None, **kwargs)
-    assert len({notice.id for notice in told(landed)}) == 2
+    assert len({notice.id for notice in notices_in(landed)}) == 2
     for model in ("digits", None):
         asks(landed, tmp_path, "thaw", model=model)
 
@@ -150,31 +150,31 @@ def test_a_freeze_that_cannot_be_read_is_waited_for_and_not_told(
     landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes and goes with the store; the log has it."""
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     landed.write(f"{freezes_prefix(None)}20991228T080000Z-0123456789abcdef.json", b"no freeze")
     with pytest.raises(TaskDeferred):
         admit()
-    assert told(landed) == []
+    assert notices_in(landed) == []
 
 
 def test_a_release_that_a_freeze_refuses_is_told_as_held(
     landed: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was begun, so there is no end to tell."""
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     (releases / "digits.yaml").write_text(f"{RELEASE_FILE}rollout: {{on_hold: refuse}}\n")
     frozen(landed)
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=landed.bucket)
     with pytest.raises(AirflowFailException):
         operator.execute(context("digits-2", (), FORM))
-    assert [notice.event for notice in told(landed)] == ["held"]
+    assert [notice.event for notice in notices_in(landed)] == ["held"]
 
 
 def test_an_outbox_that_hangs_holds_no_release_up(
     landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The put is left behind after its limit; the release is admitted, concluded and recorded as ever."""
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
     never = threading.Event()
     monkeypatch.setattr(outbox.Outbox, "_put", lambda self, entry: never.wait(120))
     monkeypatch.setattr(outbox.Outbox.tell, "__kwdefaults__", {"limit_s": 0.2})

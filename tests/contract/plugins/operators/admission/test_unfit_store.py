@@ -23,7 +23,9 @@ def test_no_release_is_admitted_where_a_condition_is_lost_on_its_way(
     """Before the lock is taken and the record is opened, with what to do; directly asked, the same store is fine."""
     with fault_proxy(s3_endpoint, Faults(dropped=lost)) as address:
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(address))
-        with pytest.raises(AirflowFailException, match="without a proxy that drops headers") as caught:
+        with pytest.raises(
+            AirflowFailException, match="no proxy in front of it that drops headers"
+        ) as caught:
             admit("digits-1")
     assert cause(caught) is StoreUnfitError
     assert holder(landed) is None

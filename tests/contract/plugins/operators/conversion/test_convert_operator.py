@@ -97,7 +97,7 @@ def test_a_choice_that_refuses_shows_what_there_was(store: ModelStoreHook, bucke
 
 def test_nothing_is_chosen_of_a_conversion_that_did_not_run(store: ModelStoreHook, bucket: str) -> None:
     """A conversion that somebody marked as skipped has left no evidence; what an older one left is not published."""
-    with pytest.raises(InputMissingError, match="the conversion has left no result"):
+    with pytest.raises(InputMissingError, match="the conversion has no result"):
         ChooseVariantOperator(task_id="choose", release=one_conversion(bucket).model_dump_json()).run(CONTEXT)
 
 
@@ -188,9 +188,9 @@ OVER_ITS_DISK = 'Usage of EmptyDir volume "scratch" exceeds the limit "100Gi". '
 @pytest.mark.parametrize(
     ("pod", "words"),
     [
-        (pod_that_ended(None, "OOMKilled"), "killed for its memory.*resources.memory: 16Gi"),
+        (pod_that_ended(None, "OOMKilled"), "it used too much memory.*resources.memory: 16Gi"),
         (pod_that_ended("DeadlineExceeded", "Error"), "did not end in time.*9060 s"),
-        (pod_that_ended("Evicted", None, OVER_ITS_DISK), "evicted for its disk.*exceeds the limit"),
+        (pod_that_ended("Evicted", None, OVER_ITS_DISK), "it used too much disk.*exceeds the limit"),
     ],
 )
 def test_a_pod_that_meets_its_limits_is_left_out_with_the_reason(

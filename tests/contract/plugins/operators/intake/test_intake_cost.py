@@ -229,4 +229,4 @@ def test_sweep_goes_on_without_what_takes_too_long(
     finally:
         released.set()
     assert [each["conf"]["model"] for each in started] == ["digits"]
-    assert run.set_aside[0].startswith("slow: it was not looked at in time")
+    assert run.set_aside[0].startswith("slow: it was not scanned in time")

@@ -82,7 +82,7 @@ def test_the_schedule_does_not_begin_with_deleting(gc_run: GcRun, asked: list[di
     """The first run that deletes is a person's."""
     gc_run.started_by = None
     gc_run.plan()
-    with pytest.raises(AirflowFailException, match="is started by a person"):
+    with pytest.raises(AirflowFailException, match="a person must start the first run"):
         gc_run.approval().execute(gc_run.context)
     assert asked == []
 

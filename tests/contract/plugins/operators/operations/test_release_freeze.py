@@ -183,7 +183,7 @@ def test_more_freezes_than_anybody_sets_are_not_read(store: ModelStoreHook) -> N
     """A flood of objects holds, and costs one listing."""
     for number in range(201):
         store.write(f"{freezes_prefix('digits')}20990101T000000Z-{number:016x}.json", b"{}")
-    assert "holds more than can be read" in told(store)
+    assert "has more objects than can be read" in told(store)
 
 
 def test_what_is_over_and_what_is_no_freeze_holds_nothing(store: ModelStoreHook) -> None:

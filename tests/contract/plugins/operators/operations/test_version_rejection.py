@@ -166,8 +166,8 @@ def test_the_record_keeps_what_was_in_front_of_the_person(landed: ModelStoreHook
     ("address", "words"),
     [
         ("nothing.html", "is missing"),
-        ("s3://another/page.html", "does not lie in"),
-        ("s3://", "does not lie"),
+        ("s3://another/page.html", "is not in Slipway's bucket"),
+        ("s3://", "is not in Slipway's bucket"),
     ],
 )
 def test_evidence_that_is_not_there_is_told(

@@ -92,7 +92,8 @@ def reject(store: ModelStoreHook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "why"), [(damage, "not what was published either"), (reject, "it was wrong all the time")]
+    ("spoil", "why"),
+    [(damage, "has changed since it was published, too"), (reject, "it was wrong all the time")],
 )
 def test_only_a_good_version_is_gone_back_to(
     spoil: object, why: str, drifted: RevalidationRun, store: ModelStoreHook

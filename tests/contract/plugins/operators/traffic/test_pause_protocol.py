@@ -1,4 +1,4 @@
-"""A pause beside a promotion, through the emulated Kubernetes API: what is said of it is true, whoever is faster."""
+"""A pause during a promotion, through the emulated Kubernetes API: what is said of it is true, whoever is faster."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def release(
 
 
 @pytest.fixture
-def beside() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
-    """Does something beside the test."""
+def in_parallel() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
+    """Does something in parallel to the test."""
     with ThreadPoolExecutor(4) as pool:
         yield pool.submit
 
@@ -117,22 +117,22 @@ Beside = Callable[[Callable[[], Any]], Future[Any]]
 
 
 def test_a_promotion_that_was_permitted_before_the_pause_is_not_called_paused(
-    release: Release, beside: Beside
+    release: Release, in_parallel: Beside
 ) -> None:
     """A pause that comes between permit and patch waits, and then tells that the version was promoted."""
-    permitted, go_on = threading.Event(), threading.Event()
+    permitted, may_continue = threading.Event(), threading.Event()
 
     def permit() -> None:
         release.lease_holder.keep_to_raise()
         permitted.set()
-        assert go_on.wait(LIMIT_S)
+        assert may_continue.wait(LIMIT_S)
 
-    promoting = beside(lambda: release.promote(permit))
+    promoting = in_parallel(lambda: release.promote(permit))
     assert permitted.wait(LIMIT_S)
-    asked = beside(lambda: release.ask("pause"))
+    asked = in_parallel(lambda: release.ask("pause"))
     wait_until(lambda: (found := release.lease.get()) is not None and found.paused, "the note", LIMIT_S)
     assert not asked.done()
-    go_on.set()
+    may_continue.set()
     promoting.result(LIMIT_S)
     release.lease_holder.keep()  # the promotion's own next renewal, before it gives the lease back
     with pytest.raises(AirflowFailException, match="too late: the version was promoted"):
@@ -140,9 +140,9 @@ def test_a_promotion_that_was_permitted_before_the_pause_is_not_called_paused(
     assert release.is_promoted()
 
 
-def test_a_promotion_that_meets_the_pause_patches_nothing(release: Release, beside: Beside) -> None:
+def test_a_promotion_that_meets_the_pause_patches_nothing(release: Release, in_parallel: Beside) -> None:
     """Its renewal confirms the pause; no patch follows while that stands, and the resume lets it through."""
-    asked = beside(lambda: release.ask("pause"))
+    asked = in_parallel(lambda: release.ask("pause"))
     wait_until(lambda: (found := release.lease.get()) is not None and found.paused, "the note", LIMIT_S)
     assert not asked.done()
     generation = release.stage.observed().generation
@@ -159,7 +159,7 @@ def test_a_promotion_that_meets_the_pause_patches_nothing(release: Release, besi
 
 
 def test_pauses_and_promotions_at_any_moment_never_contradict_each_other(
-    release: Release, beside: Beside
+    release: Release, in_parallel: Beside
 ) -> None:
     """Whoever is faster: after "paused" nothing is promoted, and what was promoted is not called paused."""
     for _ in range(8):
@@ -181,7 +181,7 @@ def test_pauses_and_promotions_at_any_moment_never_contradict_each_other(
             except AirflowFailException as error:
                 return str(error)
 
-        promoted, asked = beside(promote), beside(ask)
+        promoted, asked = in_parallel(promote), in_parallel(ask)
         if promoted.result(LIMIT_S):
             assert re.search("too late|no canary is under way", asked.result(LIMIT_S))
         else:
@@ -196,16 +196,16 @@ def test_a_pause_that_nobody_confirms_says_so(release: Release, monkeypatch: pyt
     """With a holder that does not renew nothing is known: the note stays, with who asked, and nobody is told more."""
     monkeypatch.setattr(pausing, "LONGEST_WAIT_S", 0.5)
     monkeypatch.setattr(pausing, "_SPARE_S", 0.0)
-    with pytest.raises(TimedOutError, match="noted and not confirmed"):
+    with pytest.raises(TimedOutError, match="noted but not confirmed"):
         release.ask("pause")
     found = release.lease.get()
     assert found is not None
     assert found.paused == "carol: a person wants to look"
 
 
-def test_a_canary_that_is_ended_meanwhile_is_not_called_paused(release: Release, beside: Beside) -> None:
+def test_a_canary_that_is_ended_meanwhile_is_not_called_paused(release: Release, in_parallel: Beside) -> None:
     """Who ended it, and why, is what the person is told."""
-    asked = beside(lambda: release.ask("pause"))
+    asked = in_parallel(lambda: release.ask("pause"))
     wait_until(lambda: (found := release.lease.get()) is not None and found.paused, "the note", LIMIT_S)
 
     def ended() -> bool:

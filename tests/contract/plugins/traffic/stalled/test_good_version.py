@@ -47,7 +47,7 @@ async def test_good_version_outlives_a_dependency_that_hangs(
         assert canary.event is not None
         assert (canary.event["decision"], canary.event["error"]) == ("advance", None)
         assert stage.candidate_share() == WEIGHT
-        assert "canary_ended" not in guard.told()
+        assert "canary_ended" not in guard.events()
         assert_watched(canary)
         await until(lambda: is_shown(canary, "advance"), "pages are told of every window and of the end")
     finally:

@@ -115,8 +115,8 @@ async def test_an_answer_in_pieces_is_good(triton: TritonServer, protocol: str) 
     [
         ("error", "drawn to fail", 0),
         ("error-later", "lost the thread", 1),
-        ("hang-later", "DEADLINE|no end of the events in time", 1),
-        ("silent", "DEADLINE|no end of the events in time", 0),
+        ("hang-later", "DEADLINE|events did not end in time", 1),
+        ("silent", "DEADLINE|events did not end in time", 0),
         ("nothing", "no output y in 0 responses", 0),
         ("absent", "unknown model", 0),
     ],

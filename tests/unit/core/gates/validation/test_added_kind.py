@@ -11,7 +11,7 @@ import pytest
 from slipway_core.gates.validation.kind import ValidationKind
 from slipway_core.kind_registry import KindUnusableError
 from slipway_core.spec.validation import Validation
-from tests.support.other_package import ROOT, install, run_beside
+from tests.support.other_package import ROOT, install, run_installed
 
 MODULE = '''
 from typing import Any, ClassVar, Literal
@@ -89,7 +89,7 @@ PROGRAM = """
 def test_a_kind_of_another_package_is_read_judged_and_shown(tmp_path: Path) -> None:
     """One class and one entry point: the release file takes it, the gate refuses by it, the page shows its table."""
     install(tmp_path, "sign-kind", MODULE, {GROUP: {"sign": "sign_kind:SignValidation"}})
-    done = run_beside(tmp_path, PROGRAM)
+    done = run_installed(tmp_path, PROGRAM)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["kept"], found["kind"], found["right"]) == (True, "sign", 0.5)
@@ -112,7 +112,7 @@ def test_its_keys_are_checked_as_any_other(tmp_path: Path) -> None:
             except Exception as error:
                 print(error)
     """
-    done = run_beside(tmp_path, program, "{kind: sign, rigt_min: 1}", "{kind: sine}")
+    done = run_installed(tmp_path, program, "{kind: sign, rigt_min: 1}", "{kind: sine}")
     typo, unknown = done.stdout.splitlines()
     assert "Did you mean `validation.right_min`?" in typo
     assert re.search(r"one of classification, .*vectors, sign\b", unknown)

@@ -80,15 +80,15 @@ async def test_events_in_any_pieces_are_read() -> None:
     ("send", "fault"),
     [
         (written(b'data: {"y": 1}\n\n', b'data: {"error": "lost"}\n\n'), "lost"),
-        (written(b'data: {"error": ""}\n\n'), "without words"),
-        (written(b"data: [1]\n\n"), "no JSON object"),
-        (written(b"data: {y\n\n"), "no JSON"),
-        (written(b"data: " + 100_000 * b"[" + b"\n\n"), "no JSON"),
-        (written(b'data: {"y": 1}\n\n', b'data: {"y"'), "ended within an event"),
+        (written(b'data: {"error": ""}\n\n'), "without a message"),
+        (written(b"data: [1]\n\n"), "not a JSON object"),
+        (written(b"data: {y\n\n"), "not JSON"),
+        (written(b"data: " + 100_000 * b"[" + b"\n\n"), "not JSON"),
+        (written(b'data: {"y": 1}\n\n', b'data: {"y"'), "ended in the middle of an event"),
         (written(b'data: {"z": 1}\n\n'), "no output y in 1 responses"),
         (written(), "no output y in 0 responses"),
         (_cut_off, "Error"),
-        (_hang, "no end of the events in time, after 1 of them"),
+        (_hang, "events did not end in time, after 1 of them"),
     ],
 )
 async def test_events_that_are_no_answer(send: Events, fault: str) -> None:
@@ -103,7 +103,7 @@ async def test_a_page_is_no_stream_of_events() -> None:
 
 
 async def test_an_answer_without_bound_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many bytes or events to one request are read, and no more."""
+    """So many bytes or events for one request are read, and no more."""
     monkeypatch.setattr(generate_streams, "RESPONSES_LIMIT", 3)
     assert "more than 3 events" in (await events_asked(written(4 * b'data: {"y": 1}\n\n'))).fault
     monkeypatch.setattr(generate_streams, "ANSWER_BYTES_LIMIT", 100)

@@ -276,7 +276,7 @@ async def test_a_router_that_never_tells_of_streams_passes_nothing(
     probes.begin(lambda: BOTH)
     assert await probes.is_known(5.0)
     assert counts(probes.take()) == (0, 0, 0, 0)
-    assert "whether users stream is not known" in probes.obstacle
+    assert "it is unknown whether users stream" in probes.obstacle
     probes.stop()
 
 

@@ -92,7 +92,7 @@ def test_the_errors_of_a_healthy_canary_at_low_traffic_look_healthy() -> None:
     for windows in (healthy, one_error):
         chart = next(chart for chart in charts_of(windows) if chart.name == "errors")
         assert float(chart.y_ticks[-1].label) <= 10
-    assert "combined until a point holds 20 requests" in chart.description
+    assert "combined until a point has at least 20 requests" in chart.description
 
 
 def test_the_axis_of_errors_ends_at_100_percent() -> None:

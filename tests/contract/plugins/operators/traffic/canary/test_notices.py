@@ -17,14 +17,14 @@ from slipway_core.canary.judge import CanaryJudge
 from slipway_core.operations.notices.of_release import inconclusive_after_s
 from tests.support.canary.doubles import LeaseDouble, ServiceDouble
 from tests.support.canary.operators import Operate, lead_users, record
-from tests.support.notifications.outbox import everybody_is_told, facts, told
+from tests.support.notifications.outbox import facts, notices_in, notify_of_everything
 from tests.support.release.freezing import frozen
 
 
 @pytest.fixture(autouse=True)
 def _everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody is told of everything."""
-    everybody_is_told(monkeypatch)
+    notify_of_everything(monkeypatch)
 
 
 def test_a_raise_that_is_held_is_told_once(
@@ -35,7 +35,7 @@ def test_a_raise_that_is_held_is_told_once(
     for _ in range(3):
         with pytest.raises(TaskDeferred):
             operate(ShiftTrafficOperator)
-    (notice,) = told(store)
+    (notice,) = notices_in(store)
     assert notice.event == "held"
     assert facts(notice)["held"].startswith("the raise to")
     assert "audit" in notice.reason
@@ -67,8 +67,8 @@ def test_a_step_whose_verdict_does_not_come_is_told_once(
         with pytest.raises(TaskDeferred) as deferred:
             operator.resume({}, seen(release_run, elapsed_s), 0, watched_s=before_s)
         before_s = deferred.value.kwargs["watched_s"] if deferred.value.kwargs else 0.0
-        assert len(told(store)) == expected
-    (notice,) = told(store)
+        assert len(notices_in(store)) == expected
+    (notice,) = notices_in(store)
     assert notice.event == "inconclusive"
     assert facts(notice)["weight"] == f"{plan.steps[0].weight} %"
     assert "fails at" in facts(notice)["evidence against it"]
@@ -97,7 +97,7 @@ def test_a_canary_that_its_guard_has_ended_is_told_when_it_is_seen(
     lead_users(service, release_run, store, 50)
     ended_by_guard(lease, release_run)
     operate(RestoreStableOperator)
-    (notice,) = told(store)
+    (notice,) = notices_in(store)
     assert (notice.event, notice.version) == ("lease_lost", release_run.version)
     assert notice.release_id == release_run.release_id
     assert "was not renewed" in notice.reason
@@ -120,7 +120,7 @@ def test_a_lease_that_a_dead_release_has_left_is_told_by_the_next_one(
         lease.lease, holder="digits-2-dead", candidate_uri="s3://b/models/digits/7/repository"
     )
     operate(ArmRollbackOperator)
-    (notice,) = told(store)
+    (notice,) = notices_in(store)
     assert (notice.event, notice.version, notice.release_id) == ("lease_lost", 7, "digits-2-dead")
 
 
@@ -139,7 +139,7 @@ def test_whatever_a_lease_says_the_way_back_goes_on(
     assert lease.lease is not None
     lease.lease = replace(lease.lease, candidate_uri=candidate_uri, ended_reason=candidate_uri)
     operate(RestoreStableOperator)
-    assert [notice.version for notice in told(store)] == [release_run.version]
+    assert [notice.version for notice in notices_in(store)] == [release_run.version]
 
 
 def test_a_lease_that_a_person_has_ended_is_no_lost_one(
@@ -155,4 +155,4 @@ def test_a_lease_that_a_person_has_ended_is_no_lost_one(
     assert lease.lease is not None
     lease.lease = replace(lease.lease, ended_by="a person")
     operate(RestoreStableOperator)
-    assert told(store) == []
+    assert notices_in(store) == []

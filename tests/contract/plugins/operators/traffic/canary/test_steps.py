@@ -164,6 +164,6 @@ def test_a_release_over_another_version_than_it_was_compared_with_is_refused(
     other = release_run.model_copy(
         update={"stable": StableVersion(version=1, storage_uri="s3://slipway/models/digits/1/repository")}
     )
-    with pytest.raises(AirflowFailException, match="another version"):
+    with pytest.raises(AirflowFailException, match="has changed since this release began"):
         ArmRollbackOperator(task_id="task", release=other.model_dump_json()).execute({})
     assert service.patches == []

@@ -21,13 +21,13 @@ def test_no_percent_is_given_where_stable_does_not_answer_over_streams(
     store: ModelStoreHook,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The refusal comes before the intent is written: nothing is patched, and it is not tried again."""
+    """The refusal comes before the intent is written: nothing is patched, and it is not retried."""
     monkeypatch.setenv(
         "AIRFLOW_CONN_SLIPWAY_INGRESS", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
     )
     streamed = with_streaming(release_run, protocol="grpc", timeout_s=0.5)
     operator = ShiftTrafficOperator(task_id="task", release=streamed.model_dump_json())
-    with pytest.raises(AirflowFailException, match="nobody would read the answers") as caught:
+    with pytest.raises(AirflowFailException, match="nothing would read the answers") as caught:
         operator.execute({})
     assert cause(caught) is StreamsUnreadError
     assert service.patches == []

@@ -105,7 +105,7 @@ def test_after_a_rollback_the_version_must_be_named(
     """Once one has gone back, the InferenceService does not tell what was live before that."""
     run = RunDouble(emergency=True)
     finish(name_it(run), run)
-    with pytest.raises(AirflowFailException, match="does not note which version was live before"):
+    with pytest.raises(AirflowFailException, match="does not say which version was live before"):
         name_it(RunDouble())
 
 
