@@ -20,7 +20,7 @@ RESULTS = PROJECT_ROOT / ".sandbox" / "bench" / "results.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return 0 when every figure was taken, 1 when one could not be, 2 for a name that is none."""
+    """Return 0 when every figure was taken, 1 when one could not be, 2 for an unknown name."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--only",

@@ -107,7 +107,7 @@ class Side:
         self._channel = channel
 
     async def ask(self, request: Request, limit_s: float) -> Answer:
-        """Return the version's answer; a failure is an answer too, and so is none within the limit."""
+        """Return the version's answer; a failure counts as an answer, and so does silence until the limit."""
         began = time.monotonic()
         ask = self._ask_http if request.path else self._ask_grpc
         outputs, failure = await ask(request, limit_s)

@@ -12,7 +12,7 @@ _SHOWN = 300
 
 
 class AddressError(UserError):
-    """What is given as the address of a server is none."""
+    """The address given for a server is invalid."""
 
 
 class NotThereError(UserError):

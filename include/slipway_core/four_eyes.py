@@ -40,7 +40,7 @@ def is_same_person(one: str | None, other: str | None) -> bool:
 
 
 def is_other_person(who: str | None, others: Iterable[str | None]) -> bool:
-    """Return whether a person is known, and is none of the others.
+    """Return whether a person is known and differs from all the others.
 
     :param others: None and "" stand for nobody.
     """
@@ -75,7 +75,7 @@ def require_person(who: str | None) -> str:
 def require_other_person(
     who: str | None, others: Iterable[str | None], *, may: str, than: str, found: str, instead: str = ""
 ) -> str:
-    """Return the name of a person who is none of the others.
+    """Return the name of a person who differs from all the others.
 
     :param others: who may not; None and "" stand for nobody.
     :param may: what the person wants to do, such as "override this freeze".

@@ -316,7 +316,7 @@ class Guard:
 
 
 def is_under_way(observed: Observed) -> bool:
-    """Return whether a canary of ours has a share of the users. Others' are none of the guard's business.
+    """Return whether a canary of ours has a share of the users. The guard ignores those of others.
 
     Where the candidate is the stable version itself, a good version is on its way back.
     """

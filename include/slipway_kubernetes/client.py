@@ -279,7 +279,7 @@ def _object(answer: Any) -> dict[str, Any]:
 
 
 def _items(answer: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; raise ValueError where the answer is none, or holds only the first of them."""
+    """Return the objects of a list; raise ValueError if the answer is not a list, or holds only its beginning."""
     found = _object(answer)
     items, metadata = found.get("items"), found.get("metadata")
     if not isinstance(items, list):

@@ -95,7 +95,7 @@ class _Store:
 
 
 def _read_journal(content: bytes) -> None:
-    """A journal that cannot be read is none; one that is taken over can be gone on from."""
+    """A journal that cannot be read is ignored; one that is taken over can be continued."""
     state = CanaryJournal(_Store(content), "journal.json").load()  # type: ignore[arg-type]
     if state is None:
         return

@@ -90,7 +90,7 @@ def _read_returned(value: tuple[bytes, bytes]) -> object:
         return None
     found = read_returned(result, value[1], _ROWS)
     if any(one.shape != (_ROWS,) or np.isinf(one).any() for one in found.scores.values()):
-        raise BrokenPromiseError("scores that are none by row")
+        raise BrokenPromiseError("scores that are not given by row")
     return found
 
 

@@ -70,7 +70,7 @@ class RouterShare:
         if not self.is_begun:
             return RouterShare(is_begun=True)
         pair = _sent(window.candidate), _sent(window.stable)
-        # A window in which nobody asked is none.
+        # A window without requests does not count.
         windows = (*self.windows, pair) if any(pair) else self.windows
         older = self.older_windows + max(0, len(windows) - WINDOWS)
         return RouterShare(True, windows[-WINDOWS:], older)

@@ -138,7 +138,7 @@ class Verdict:
     def from_dict(cls, value: Mapping[str, Any]) -> Verdict:
         """Rebuild a verdict from `to_dict`'s form.
 
-        :raises ValueError: a value is none that a verdict can have.
+        :raises ValueError: a verdict cannot have one of the values.
         :raises KeyError: a key is missing.
         :raises TypeError: a part has another form.
         """

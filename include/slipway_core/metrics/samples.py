@@ -115,7 +115,7 @@ class Window:
     :param seconds: the length of the window.
     :param source: whose requests all of them were.
     :param disruption: how the cluster took pods of the candidate away in this window; "" if it did not.
-    :raises MetricsUnavailableError: the length or the source is none that a window can have.
+    :raises MetricsUnavailableError: a window cannot have this length or source.
     """
 
     seconds: float

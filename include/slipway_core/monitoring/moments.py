@@ -1,7 +1,7 @@
 """The measurements that go to Airflow's own metrics (OpenTelemetry, StatsD) when something happens in a release.
 
 Names and tags follow Airflow's: lower case, dots, milliseconds for timers; Airflow puts its prefix before them. Each
-tag has few values: models, and words of this project. Texts that people or servers write are none.
+tag has few values: models, and words of this project. Texts that people or servers write are not used as tags.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def parse_freeze(content: bytes, key: str) -> Freeze:
 def is_lifted(content: bytes, key: str, one: Freeze) -> bool:
     """Return whether the object under `lifted_key` lifts this very freeze.
 
-    :raises FreezeUnreadableError: it is none that says so.
+    :raises FreezeUnreadableError: it does not say so.
     """
     return parse_lifted(content, key).freeze_sha256 == one.sha256
 
@@ -194,7 +194,7 @@ def is_lifted(content: bytes, key: str, one: Freeze) -> bool:
 def parse_lifted(content: bytes, key: str) -> Lifted:
     """Read what lifts a freeze.
 
-    :raises FreezeUnreadableError: it is none that says so.
+    :raises FreezeUnreadableError: it does not say so.
     """
     try:
         document = _LiftedDocument.model_validate_json(_bounded(content, key))

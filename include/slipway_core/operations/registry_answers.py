@@ -104,7 +104,7 @@ def parse_folder(answer: object) -> Iterator[FolderEntry]:
     """Yield what lies in a folder, from the answer of MLflow's artifact server.
 
     :raises UserError: it is no such answer.
-    :raises ArrivalRefusedError: a name in it is none that a file may have here.
+    :raises ArrivalRefusedError: a file may not have one of the names in it.
     """
     for entry in _list(_mapping(answer, "the answer").get("files"), "files"):
         one = _mapping(entry, "files")

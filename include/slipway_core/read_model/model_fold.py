@@ -292,7 +292,7 @@ def _gate(stage: Stage) -> GateLine:
 
 
 def _ended(state: ReleaseState) -> dict[Outcome, int]:
-    """Return how many attempts ended with which outcome; one that never ended is none of them."""
+    """Return how many attempts ended with which outcome; one that never ended is not counted."""
     counted = Counter((*state.earlier, state.outcome))
     return {outcome: counted[outcome] for outcome in OUTCOMES if outcome != "open" and counted[outcome]}
 

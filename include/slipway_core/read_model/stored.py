@@ -47,7 +47,7 @@ class ReadModelDocument(Part):
         """Return the document in `content`.
 
         :param name: where it lies.
-        :raises UserError: it is none of this format, or too large.
+        :raises UserError: it does not have this format, or is too large.
         """
         found = f"{len(content)} bytes"
         try:

@@ -143,7 +143,7 @@ def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | N
 def version_folders(prefix: str, names: Iterable[str]) -> tuple[dict[int, set[str]], list[str]]:
     """Return what lies in the folder of each version below a prefix, and the strays.
 
-    A stray is a key beside the folders, or a folder that is none of a version; each is named once.
+    A stray is a key beside the folders, or a folder that belongs to no version; each is named once.
 
     :param prefix: ``incoming/MODEL/``.
     :param names: keys, or folders with their closing slash.

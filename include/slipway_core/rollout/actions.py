@@ -217,7 +217,7 @@ Action = Create | Patch | Expose | Delete | Wait | Done | Impossible
 
 
 def refuse_weight(weight: int) -> Impossible | None:
-    """Return why `weight` is none that a canary can have; None if it is one."""
+    """Return why a canary cannot have `weight`; None if it can."""
     if 1 <= weight <= 99:
         return None
     return Impossible(

@@ -35,7 +35,7 @@ class HolderIdentity:
 
     @classmethod
     def parse(cls, text: str) -> HolderIdentity:
-        """Read a `holderIdentity`; a text that is none of ours is a release's id."""
+        """Read a `holderIdentity`; a text of another form is a release's id."""
         found = _TEXT.fullmatch(text)
         if found is None:
             return cls(text)

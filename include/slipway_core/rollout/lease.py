@@ -297,7 +297,7 @@ def _duration_s(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    """A text without what would break a line of a log, cut to its limit; "" for what is none."""
+    """A text without what would break a line of a log, cut to its limit; "" for anything else."""
     if not isinstance(value, str):
         return ""
     return "".join(one if one.isprintable() else " " for one in value[:TEXT_LIMIT])

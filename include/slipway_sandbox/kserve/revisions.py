@@ -188,7 +188,7 @@ def download_repository(storage_uri: str, destination: Path, environment: Mappin
     count.
 
     `environment` holds AWS_* as a pod would have them. Raises `InputMissingError` where nothing lies there or
-    the URL is none, `StoreUnavailableError` where the store does not answer.
+    the URL is invalid, `StoreUnavailableError` where the store does not answer.
     """
     url = urlsplit(storage_uri)
     prefix = url.path.strip("/") + "/"

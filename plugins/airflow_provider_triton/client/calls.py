@@ -37,7 +37,7 @@ class Call(Generic[T]):
     :param doing: what it does, behind "did not answer".
     :param path: of HTTP, quoted; ``body`` makes it a POST.
     :param rpc: the method of Triton's gRPC client, with its ``arguments``.
-    :param parse: the typed result of an answer; it raises `ValueError` where the answer is none.
+    :param parse: the typed result of an answer; it raises `ValueError` if the answer is invalid.
     :param model: the model that it is about, for errors; empty where it is about the server.
     """
 

@@ -32,7 +32,7 @@ def parsed(value: Any) -> Any:
 def seconds(value: float | str, name: str) -> float:
     """Return a field that is a number of seconds above 0.
 
-    :raises UserError: it is none.
+    :raises UserError: it is invalid.
     """
     try:
         found = float(value)
@@ -46,7 +46,7 @@ def seconds(value: float | str, name: str) -> float:
 def names(value: str | Sequence[str], name: str) -> list[str]:
     """Return a field that is a list of names; empty ones are left out.
 
-    :raises UserError: it is none.
+    :raises UserError: it is invalid.
     """
     found = parsed(value) or []
     if (
@@ -61,7 +61,7 @@ def names(value: str | Sequence[str], name: str) -> list[str]:
 def whole_numbers(value: str | Sequence[int], name: str) -> list[int]:
     """Return a field that is a list of versions.
 
-    :raises UserError: it is none.
+    :raises UserError: it is invalid.
     """
     found = parsed(value) or []
     if not isinstance(found, Sequence) or not all(type(one) is int and one > 0 for one in found):
@@ -83,7 +83,7 @@ def version_or_none(value: int | str | None, name: str = "version") -> int | Non
 def config_or_none(value: str | Mapping[str, Any], name: str = "config") -> Config | None:
     """Return a field that is a whole configuration; None where it is ``null``.
 
-    :raises UserError: it is none.
+    :raises UserError: it is invalid.
     """
     found = parsed(value)
     if found is not None and not isinstance(found, Mapping):

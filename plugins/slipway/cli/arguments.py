@@ -38,7 +38,7 @@ def seconds_of(text: str, option: str = "--timeout") -> float | None:
     """Return a duration such as `90s`, `30m`, `2h`, `1d` or `45` in seconds; None for 0: as long as it takes.
 
     :param option: which one has it.
-    :raises CommandError: it is none, or longer than a year.
+    :raises CommandError: it is invalid, or longer than a year.
     """
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:

@@ -68,7 +68,7 @@ def _is_page(key: str) -> bool:
 
 
 def _address(key: str, pages: str) -> str:
-    """Return where a person reads a file of the evidence; its key where that is none of a version's."""
+    """Return where a person reads a file of the evidence; its key if it does not belong to a version."""
     match key.split("/", 4):
         case ["models", model, version, "evidence", name]:
             return f"{pages}/evidence/{model}/{version}/{quote(name)}"

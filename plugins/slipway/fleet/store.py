@@ -80,7 +80,7 @@ class FleetStore:
         """Return unless another process is known to have written since.
 
         A store that does not answer is waited for once, for a second; while it hangs it is not asked again. A document
-        that is gone, or is none, says nothing of another process.
+        that is gone or invalid says nothing of another process.
 
         :raises ReleaseInProgressError: another process has written since what was last written here.
         """

@@ -36,7 +36,7 @@ def open_requests_of(revision: str, pages: Mapping[str, tuple[float, str]]) -> O
 
     Every endpoint must know the revision in both protocols: half of the routers say nothing of the other half.
 
-    :raises MetricsUnavailableError: one does not, or its text is none.
+    :raises MetricsUnavailableError: one does not, or its text is invalid.
     """
     active = begun = 0
     for endpoint, (_, page) in pages.items():

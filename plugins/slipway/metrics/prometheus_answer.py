@@ -63,7 +63,7 @@ def parse_answer(body: bytes, source: str) -> Any:
 
 
 def parse_series(data: Any, source: str) -> list[RawSeries]:
-    """The series of a query for a range; series without a sample in it are none.
+    """The series of a query for a range; series without a sample in it are left out.
 
     :raises MetricsUnavailableError: the data are of another kind.
     """
@@ -85,7 +85,7 @@ def parse_series(data: Any, source: str) -> list[RawSeries]:
 
 
 def whole_count(value: float, key: str, source: str) -> int:
-    """Return a sample as a count; raise `MetricsUnavailableError` where it is none."""
+    """Return a sample as a count; raise `MetricsUnavailableError` if it is not one."""
     if not math.isfinite(value) or value < 0 or value != int(value):
         raise unusable_answer(source, f"{value} for {shortened(key)}", "a whole, non-negative count")
     return int(value)

@@ -18,7 +18,7 @@ _SERIES = "envoy_vhost_vcluster_upstream_rq_total"
 def streams_counted(pages: Iterable[str], namespace: str, inference_service: str) -> int:
     """Return how many streams users have begun, in all of the routers' exposition pages.
 
-    :raises ValueError: a page is none.
+    :raises ValueError: a page is invalid.
     """
     host = f"{namespace}/{inference_service}"
     return sum(

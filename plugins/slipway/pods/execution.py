@@ -83,7 +83,7 @@ class _PodOperator(KubernetesPodOperator):
         return None if pod is None or pod.metadata.name != self._own_name or is_ending(pod) else pod
 
     def log_matching_pod(self, pod: k8s.V1Pod, context: Context) -> None:
-        """Say nothing more than `find_pod` does; a pod without the label `try_number` is none to fail over."""
+        """Say nothing more than `find_pod` does; a pod without the label `try_number` is no reason to fail."""
 
     @property
     def _own_name(self) -> str:

@@ -120,7 +120,7 @@ class Answers(Generic[Question, Value]):
     def get(self, question: Question, *, most_age_s: float | None = None) -> Known[Value]:
         """Return the answer that is known, the newest that comes within the limit.
 
-        :param most_age_s: an older answer is none, whatever becomes of the store; None: it is returned, with its age.
+        :param most_age_s: an older answer is not returned, whatever the store does; None: it is returned, with its age.
         :raises SlipwayError: none is known, or only an older one, and this is why.
         """
         began = time.monotonic()

@@ -119,7 +119,7 @@ class Artifacts:
             found[name] = Artifact(place, size)
 
     def _in_bucket(self, folder: BucketFolder) -> Mapping[str, int]:
-        """Return the files below a folder in S3, one more than may be; objects that stand for folders are none."""
+        """Return the files below a folder in S3, one more than may be; objects that stand for folders are left out."""
         entries = self._store(folder.bucket).entries(folder.prefix, most=FILES_LIMIT + 1)
         names = ((entry.key.removeprefix(folder.prefix), entry.size_bytes) for entry in entries)
         return {name: size for name, size in names if name and not name.endswith("/")}

@@ -58,7 +58,7 @@ class HoldReader:
     def causes(self, now: datetime) -> list[Cause]:
         """Return every reason to wait.
 
-        :raises FreezeUnreadableError: what lies in the place of a freeze is none.
+        :raises FreezeUnreadableError: the object in the place of a freeze is invalid.
         :raises StoreUnavailableError: nobody can tell.
         """
         freezes = [one for model in (None, self._model) for one in self.freezes(model, now)]
@@ -67,7 +67,7 @@ class HoldReader:
     def freezes(self, model: str | None, now: datetime) -> list[Freeze]:
         """Return the freezes of a model, or (None) of every model, that have neither ended nor been lifted.
 
-        :raises FreezeUnreadableError: what lies in the place of one is none, or there are too many.
+        :raises FreezeUnreadableError: the object in the place of one is invalid, or there are too many.
         :raises StoreUnavailableError: nobody can tell.
         """
         keys = self._keys(model, now)

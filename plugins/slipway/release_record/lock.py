@@ -15,7 +15,7 @@ from slipway_core.errors import StoreUnavailableError, UserError
 
 log = logging.getLogger(__name__)
 
-# A lock has some hundred bytes; an object of more is none.
+# A lock has some hundred bytes; a larger object is not a lock.
 LOCK_LIMIT_BYTES = 16 << 10
 # How often the lock's owner may change while it is asked for, and the pauses between, which double.
 _ATTEMPTS = 8

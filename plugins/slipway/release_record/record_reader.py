@@ -91,7 +91,7 @@ class RecordReader:
         return [known[one.key][1] for one in ordered]
 
     def started(self) -> bool:
-        """Return whether there is any event. An object that stands for the folder is none, nor is another stray."""
+        """Return whether there is any event. An object that stands for the folder is not one, nor is another stray."""
         # Events' keys begin with a digit; what sorts before the digits need not be looked at. After two slashes
         # SeaweedFS lists keys that do not exist.
         after, most = f"{self._prefix}.~", 1

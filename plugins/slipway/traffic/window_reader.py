@@ -15,7 +15,7 @@ from slipway_core.errors import MetricsUnavailableError, TimedOutError
 from slipway_core.metrics.samples import Reading, Window, window_between
 
 READING_INTERVAL_S = 1.0
-# A window that lasts longer than so many planned ones, and what the source may lag, is none.
+# A window that lasts longer than so many planned ones, and what the source may lag, is not used.
 LONGEST_WINDOWS = 2
 # How long a source may show the same data again and again.
 SAME_DATA_LIMIT_S = 300.0
@@ -43,7 +43,7 @@ class WindowReader:
         when the last one is longer ago than one may take to close.
     :param on_unwatched: is called with the requests of a gap.
 
-    `readings` is what the next window begins with; `no_data_reason` is why the last one was none; `first_bad_at` is
+    `readings` is what the next window begins with; `no_data_reason` is why the last one had no data; `first_bad_at` is
     when the candidate's first error was seen.
     """
 

@@ -38,7 +38,7 @@ def models(sources: Read) -> dict[str, Any]:
 def model(sources: Read, model: str, most_age_s: MostAge = None) -> dict[str, Any]:
     """Return the document of a model, with its runs that wait and what is uploaded but cannot be released.
 
-    With `most_age_s` an older document is none: 503.
+    With `most_age_s`, an older document is answered with 503.
     """
     known = known_model(sources, model, most_age_s=most_age_s)
     return {**_read(known), **known.value.model_dump(mode="json"), **_unrecorded(sources, model)}

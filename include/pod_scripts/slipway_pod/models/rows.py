@@ -26,7 +26,7 @@ def row_axis(text: str) -> tuple[str, RowAxis]:
 
 
 def add_row_axis_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that says how an input's golden rows lie; its default is none at all."""
+    """Add the argument that says how an input's golden rows lie; it has no default."""
     text = "which axis of an input or output counts rows: NAME=0, NAME=request, NAME=none; may be repeated"
     parser.add_argument(
         "--row-axis", action="append", type=row_axis, default=[], metavar="NAME=AXIS", help=text

@@ -53,7 +53,7 @@ class HealthCheck:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, str]) -> HealthCheck:
-        """Return what `to_dict` made; a status that is none fails."""
+        """Return what `to_dict` made; an unknown status fails."""
         known: dict[str, Status] = {"pass": "pass", "warn": "warn"}
         return cls(value["check"], known.get(value["status"], "fail"), value["summary"])
 

@@ -64,7 +64,7 @@ class ValidationKind(Validation, ABC):
     first_limits: ClassVar[tuple[str, ...]] = ()
     """Lines below `validation:` that `slipway init` writes, each with a comment."""
     pads_answers: ClassVar[bool] = False
-    """Whether NaN fills up the answer to a row, so that it is none that is not finite."""
+    """Whether NaN fills up the answer to a row, so that NaN in it is not a broken answer."""
     asked_again: ClassVar[bool] = True
     """Whether some golden rows are asked again, to see that answers depend on nothing else: not of texts."""
 

@@ -205,7 +205,7 @@ def _step(
         intended_at=intended_at,
         observed_at=observed_at,
         finished_at=finished_at,
-        # A record may hold any text there; `CanaryStep` refuses what is none of the three.
+        # A record may hold any text there; `CanaryStep` refuses anything but the three.
         verdict=None if finished is None else cast(Status, finished.verdict),
         reason=None if finished is None else finished.reason,
         seconds=None if finished is None else finished.seconds,

@@ -86,7 +86,7 @@ class _Rows:
 
 
 def _state(outcome: object) -> str:
-    """Return the gate's outcome; what is none of them is no pass."""
+    """Return the gate's outcome; an unknown one is not a pass."""
     return outcome if isinstance(outcome, str) and outcome in get_args(GateOutcome) else "fail"
 
 
@@ -166,7 +166,7 @@ def _column(expectation: Mapping[str, Any]) -> object:
 
 
 def _limit(numbers: Mapping[str, Any], name: str) -> float | None:
-    """Return what a share must at least be; a limit of 0 is none."""
+    """Return the least value of a share; 0 means that there is no limit."""
     return _known(numbers.get(f"{name}_min")) or None
 
 

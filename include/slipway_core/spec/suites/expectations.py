@@ -186,7 +186,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether it is a finite number; a whole one of hundreds of digits is none that a column could hold."""
+    """Return whether it is a finite number; no column could hold an integer of hundreds of digits."""
     is_real = isinstance(value, int | float) and not isinstance(value, bool)
     return is_real and -_LARGEST <= value <= _LARGEST
 

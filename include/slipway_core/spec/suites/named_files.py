@@ -87,7 +87,7 @@ def read_named_files(
     :param name: what an error calls the release file.
     :param insists: whether one that cannot be used is an error here. Else it is left out, and is one where it is asked
         for: what a freeze or a way back needs of a release file must not depend on a gate's scorer.
-    :raises SpecError: one is not there, is no plain name, is too large, or is no text; or a suite is none.
+    :raises SpecError: one is not there, is no plain name, is too large, or is not text; or a suite is invalid.
     """
     found: dict[str, str] = {}
     for key, named, suffix in _named(data):

@@ -182,7 +182,7 @@ def counters_by_revision(
 
     :param source: where the text came from; errors name it.
     :param unanswered_after_s: after how long an HTTP request that is still active is overdue.
-    :raises MetricsUnavailableError: a revision is not in the text, or the text is none, or has a count that is
+    :raises MetricsUnavailableError: a revision is not in the text, or the text is invalid, or has a count that is
         no number.
     """
     try:

@@ -47,7 +47,7 @@ class AppriseChannel(Channel):
         """Send the message.
 
         :raises NotDeliveredError: it was not taken.
-        :raises NeverDeliveredError: the address is none, or is refused for good.
+        :raises NeverDeliveredError: the address is invalid, or is refused permanently.
         """
         with kept_from_logs() as said:
             try:
@@ -73,7 +73,7 @@ class AppriseChannel(Channel):
             )
 
     def _send(self, message: Message) -> bool | None:
-        """Return whether it was taken; None: the address is none."""
+        """Return whether it was accepted; None: the address is invalid."""
         from apprise import Apprise, NotifyFormat
 
         receiver: Any = Apprise.instantiate(self._address, asset=_asset(), suppress_exceptions=True)

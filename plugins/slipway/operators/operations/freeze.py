@@ -149,7 +149,7 @@ def _named(model: str | None) -> str:
 def _moment(value: object) -> datetime:
     """Return the moment that a form gives.
 
-    :raises UserError: it is none, or has no time zone.
+    :raises UserError: it is invalid, or has no time zone.
     """
     try:
         moment = datetime.fromisoformat(str(value))

@@ -85,7 +85,7 @@ class DeliverNoticesOperator(BaseOperator):
         return counts
 
     def _due(self, store: ModelStoreHook) -> dict[str, OutboxEntry]:
-        """Return the entries that are due, by key; what is none is put aside."""
+        """Return the entries that are due, by key; invalid ones are set aside."""
         now, found = datetime.now(UTC), dict[str, OutboxEntry]()
         for one in store.entries(OUTBOX_PREFIX, most=_LISTED):
             due = outbox_due(one.key)

@@ -35,7 +35,7 @@ class GoldenAnswer:
 
     @property
     def fault(self) -> str:
-        """Why it is an error, as a person reads it; "" where it is none."""
+        """Why it is an error, as a person reads it; "" if it is not one."""
         reply = self.reply
         if isinstance(reply, GrpcReply):
             return reply.fault
@@ -49,7 +49,7 @@ class GoldenAnswer:
     def output(self, name: str) -> np.ndarray:
         """Return one output.
 
-        :raises ModelInvalidError: the answer has none of that name, or is none.
+        :raises ModelInvalidError: the answer has no output of that name, or is invalid.
         """
         reply = self.reply
         found = output_of(reply.body, name) if isinstance(reply, GrpcReply) else _http_output(reply, name)

@@ -72,7 +72,7 @@ def require_live_version(live: Live, model: str) -> int:
     """Return the version that all users have.
 
     :raises AirflowSkipException: nothing is live, or a release is under way, which measures the version itself.
-    :raises ForeignChangeError: what is live is none of the model's published versions.
+    :raises ForeignChangeError: what is live is not a published version of the model.
     :raises ClusterUnavailableError: that is unknown.
     """
     if live.standing in ("nothing_live", "in_flight"):

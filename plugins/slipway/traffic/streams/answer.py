@@ -14,7 +14,7 @@ _TEXT_LIMIT = 200
 
 @dataclass(frozen=True)
 class StreamedAnswer:
-    """An answer that was read to its end, or to where it was none any more.
+    """An answer that was read to its end, or to where it became invalid.
 
     :param seconds: from the request to the last response.
     :param responses: how many of them held outputs.

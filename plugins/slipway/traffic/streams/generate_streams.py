@@ -100,7 +100,7 @@ async def events_of(parts: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    """Return the object on a line of data; None: the line is none of data."""
+    """Return the object on a line of data; None: the line holds no data."""
     name, _, value = line.partition(b":")
     if name.strip() != b"data":
         return None

@@ -34,7 +34,7 @@ class NoteKeeper:
         self._writing: asyncio.Task[None] | None = None
 
     def keep(self, dag_id: str, run_id: str, note: object) -> None:
-        """Have a note written; what is none, or another's, is left alone."""
+        """Have a note written; an invalid one, or another's, is left alone."""
         if dag_id not in DAG_IDS or not isinstance(note, str) or not note.strip() or len(note) > NOTE_LIMIT:
             return
         if len(self._waiting) >= _MOST_WAITING and (dag_id, run_id) not in self._waiting:

@@ -1,6 +1,6 @@
 """Holds every output that is not scored against the stable version's answers to the same golden rows.
 
-In this order: numbers that are none, equality, what the output is of one that is looked at already, what it has to do
+In this order: NaN, equality, what the output is of one that is looked at already, what it has to do
 with the labels, its form, and last a measure by its kind. What none of these fits is named.
 """
 

@@ -226,7 +226,7 @@ def _classes(stable: Array, candidate: Array) -> Iterator[tuple[tuple[Array, Arr
 
 
 def table_of(classes: Array, values: Array) -> dict[str, str] | None:
-    """Return for each class the value that most of its rows have; None if the values are none of a few."""
+    """Return for each class the value that most of its rows have; None if there are too many different values."""
     if not is_class_like(values) or len(values) != len(classes):
         return None
     found: dict[str, str] = {}

@@ -26,7 +26,7 @@ class OutputResult:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, str]) -> OutputResult:
-        """Return what `to_dict` made; a status that is none fails."""
+        """Return what `to_dict` made; an unknown status fails."""
         known: dict[str, Status] = {"pass": "pass", "warn": "warn", "not_looked_at": "not_looked_at"}
         return cls(value["output"], known.get(value["status"], "fail"), value["measure"], value["summary"])
 
