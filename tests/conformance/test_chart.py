@@ -86,10 +86,12 @@ def test_kustomize_reads_the_manifests() -> None:
 def test_every_object_is_taken_as_it_is_rendered(cluster: RealCluster, helm: Helm, values: Path) -> None:
     """No field is unknown to the API and none is invalid, whichever values are chosen."""
     found = list(objects(helm.template("--values", values)))
-    stored = [cluster.api.apply(one) for one in in_new_namespaces(cluster, found)]
-    for one in stored:
-        if one["kind"] == "ClusterStorageContainer":
-            cluster.api.ask("DELETE", cluster.api.path_of(one))
+    listed = in_new_namespaces(cluster, found)
+    try:
+        for one in listed:
+            cluster.api.apply(one)
+    finally:
+        cluster.remove_shared(listed)
 
 
 def test_pods_of_the_chart_are_admitted_by_the_restricted_standard(release: Installed) -> None:

@@ -21,10 +21,14 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 def test_a_manifest_is_taken_as_it_stands(cluster: RealCluster, path: Path) -> None:
     """No field is unknown and none is invalid; applied again, the object is the same."""
     namespace = cluster.new_namespace(RESTRICTED)
-    for manifest in objects_of(path, namespace):
-        stored = cluster.api.apply(manifest)
-        again = cluster.api.apply(manifest)
-        assert _without_metadata(again) == _without_metadata(stored)
+    listed = list(objects_of(path, namespace))
+    try:
+        for manifest in listed:
+            stored = cluster.api.apply(manifest)
+            again = cluster.api.apply(manifest)
+            assert _without_metadata(again) == _without_metadata(stored)
+    finally:
+        cluster.remove_shared(listed)
 
 
 def test_the_guards_pod_is_admitted_by_the_restricted_standard(cluster: RealCluster) -> None:

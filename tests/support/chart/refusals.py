@@ -30,7 +30,7 @@ BY_TEMPLATES = {
     ),
     "a quota where models are served": ("quota.enabled=true", "quota.enabled"),
     "a service account of no namespace": (
-        "airflow.subjects[0].kind=ServiceAccount,airflow.subjects[0].name=a,airflow.subjects[0].namespace=",
+        "airflow.subjects[0].kind=ServiceAccount,airflow.subjects[0].name=a",
         "needs its namespace",
     ),
     "keys that nobody asks for": (
