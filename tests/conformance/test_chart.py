@@ -217,5 +217,13 @@ def test_uninstalling_keeps_what_live_traffic_needs(release: Installed) -> None:
     another = release.predictor_pod(other_than=pod["metadata"]["uid"])
     assert another["spec"]["serviceAccountName"] == "slipway-models"
     assert [one["image"] for one in another["spec"]["initContainers"]] == [VERIFY]
-    release.install()
+    notes = release.install()
     assert left.items() <= release.identities().items()
+    # What it prints says what to do next, and why some of it stays.
+    for words in (
+        f"triton-staging.{release.namespace}",
+        "runtime: slipway-triton",
+        "helm.sh/resource-policy: keep",
+    ):
+        assert words in notes
+    assert f"kubectl -n {release.serving} create configmap slipway-public-keys" in notes

@@ -81,9 +81,9 @@ class Installed:
         """Every namespace that it writes to, but KServe's and Knative's."""
         return self.namespace, self.pods, self.serving, self.monitoring
 
-    def install(self, chart: Path = CHART) -> None:
-        """Install it, and wait until all of it is ready."""
-        self.helm.must("install", RELEASE, chart, *self._where, *self.values, *_WAIT)
+    def install(self, chart: Path = CHART) -> str:
+        """Install it, wait until all of it is ready, and return what Helm prints."""
+        return self.helm.must("install", RELEASE, chart, *self._where, *self.values, *_WAIT)
 
     def upgrade(self, *values: str) -> None:
         """Upgrade it to the chart as it stands, with further values."""
