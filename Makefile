@@ -2,7 +2,8 @@
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `fuzz`, `bench-judge` (ARGS=--quick), `provider`
-#              (ARGS=3.2) and `requirements` (ARGS=--upgrade), or to pytest by `test`, `store-test` and `conformance`
+#              (ARGS=3.2) and `requirements` (ARGS=--upgrade), to `manifests` (ARGS=--check), or to pytest by `test`,
+#              `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
 #              for `images-test`
@@ -35,7 +36,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup images images-test compose-test node-test demo up down traffic status test store-test provider conformance chaos fleet-faults fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down traffic status test store-test provider manifests conformance chaos fleet-faults fuzz bench bench-judge lint \
 	format ci nightly changelog release-check requirements clean
 
 help: ## Show this list
@@ -88,6 +89,10 @@ store-test: $(VENV)/slipway.stamp ## Publishing, record, lock, pins, freezes, ou
 
 provider: setup ## The Triton provider alone, from its wheel, with Airflow 3.2 and 3.3 from PyPI (or ARGS=3.2), on a real tritonserver
 	@$(BIN)/python -m tests.support.triton_provider.lane $(ARGS)
+
+manifests: $(VENV)/slipway.stamp ## Render include/manifests from the Helm chart (or ARGS=--check; needs Go, builds Helm once)
+	@$(BIN)/python -m tests.support.conformance.build helm
+	@$(BIN)/python -m tests.support.chart.manifests $(ARGS)
 
 conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
 	@$(BIN)/python -m tests.support.conformance.build

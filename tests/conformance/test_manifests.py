@@ -11,20 +11,24 @@ from tests.support.conformance.api import Object
 from tests.support.conformance.manifests import FOLDER, manifest_files, objects_of
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.rollouts import NAME, Rollouts
+from tests.support.conformance.storage_containers import verifying_storage
 from tests.support.waiting import wait_until
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-STORAGE_CONTAINERS = "/apis/serving.kserve.io/v1alpha1/clusterstoragecontainers"
 
 
 @pytest.mark.parametrize("path", manifest_files(), ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_a_manifest_is_taken_as_it_stands(cluster: RealCluster, path: Path) -> None:
     """No field is unknown and none is invalid; applied again, the object is the same."""
     namespace = cluster.new_namespace(RESTRICTED)
-    for manifest in objects_of(path, namespace):
-        stored = cluster.api.apply(manifest)
-        again = cluster.api.apply(manifest)
-        assert _without_metadata(again) == _without_metadata(stored)
+    listed = list(objects_of(path, namespace))
+    try:
+        for manifest in listed:
+            stored = cluster.api.apply(manifest)
+            again = cluster.api.apply(manifest)
+            assert _without_metadata(again) == _without_metadata(stored)
+    finally:
+        cluster.remove_shared(listed)
 
 
 def test_the_guards_pod_is_admitted_by_the_restricted_standard(cluster: RealCluster) -> None:
@@ -44,13 +48,8 @@ def test_the_guards_pod_is_admitted_by_the_restricted_standard(cluster: RealClus
 @pytest.fixture
 def default_storage(cluster: RealCluster) -> Iterator[None]:
     """The default storage initializer takes only the lane's other models, as the manifest's page asks for."""
-    path = f"{STORAGE_CONTAINERS}/default"
-    before = cluster.api.must("GET", path)["spec"]["supportedUriFormats"]
-    others = [one for one in before if one.get("prefix") != "s3://"]
-    cluster.api.merge(path, {"spec": {"supportedUriFormats": [*others, {"prefix": "s3://models/"}]}})
-    yield
-    cluster.api.merge(path, {"spec": {"supportedUriFormats": before}})
-    cluster.api.ask("DELETE", f"{STORAGE_CONTAINERS}/slipway-verify")
+    with verifying_storage(cluster):
+        yield
 
 
 def test_kserve_calls_the_verifying_storage_initializer(
@@ -66,7 +65,7 @@ def test_kserve_calls_the_verifying_storage_initializer(
     assert standard.hook.create(service)
     pod = wait_until(lambda: _first(standard.objects("/api/v1/pods")), "the predictor's pod")
     (container,) = pod["spec"]["initContainers"]
-    assert container["image"] == "slipway/verify:0.1.0"
+    assert container["image"] == "registry.example.com/slipway/verify:0.1.0"
     assert container["args"] == [address, "/mnt/models"]
     assert "SLIPWAY_PUBLIC_KEYS" in {one["name"] for one in container["env"]}
     assert container["securityContext"]["readOnlyRootFilesystem"]

@@ -138,16 +138,18 @@ MONITORING = WrapperModule(
             PROMETHEUS_OPERATOR,
             tuple(
                 f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
-                for kind in ("prometheusrules", "scrapeconfigs")
+                for kind in ("podmonitors", "prometheusrules", "scrapeconfigs")
             ),
         ),
     ),
 )
+# What installs the chart, and renders include/manifests from it.
+HELM = WrapperModule("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"})
 # A real S3 server: another lane's (tests/stores).
 VERSITYGW = WrapperModule(
     "versitygw", "github.com/versity/versitygw", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}
 )
-WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE, MONITORING)
+WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE, MONITORING, HELM)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.conformance.api import Api
+from tests.support.conformance.api import Api, Object
 from tests.support.conformance.build import (
     ETCD,
     KNATIVE,
@@ -22,12 +22,16 @@ from tests.support.conformance.build import (
 from tests.support.conformance.control_plane import ADMIN, ControlPlane, programs_of, start_control_plane
 from tests.support.conformance.custom_resources import install_custom_resources
 from tests.support.conformance.gateway import Gateway
+from tests.support.conformance.knative import NAMESPACE as KNATIVE_NAMESPACE
 from tests.support.conformance.knative import install_knative, start_knative
+from tests.support.conformance.kserve import NAMESPACE as KSERVE_NAMESPACE
 from tests.support.conformance.kserve import install_kserve, start_kserve
 from tests.support.conformance.kubelet import Kubelet, PodFates
 from tests.support.conformance.processes import Processes
 
 _numbers = itertools.count(1)
+# "": objects of the whole cluster.
+_SHARED = ("", KSERVE_NAMESPACE, KNATIVE_NAMESPACE)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,12 @@ class RealCluster:
             }
         )
         return name
+
+    def remove_shared(self, objects: Iterable[Object]) -> None:
+        """Delete those of objects that are in no namespace of a test's own: other tests would find them."""
+        for one in objects:
+            if one["metadata"].get("namespace", "") in _SHARED and one["kind"] != "Namespace":
+                self.api.ask("DELETE", self.api.path_of(one))
 
     def add_service_account(self, namespace: str, name: str) -> None:
         """Make a service account that may do nothing yet."""

@@ -30,12 +30,12 @@ def test_kserve_calls_it() -> None:
 
 def test_it_takes_published_versions_and_nothing_else() -> None:
     """Its prefix is that of every version's storageUri, and the program reads model and version from it."""
-    uri = repository_paths("digits", 12).storage_uri("BUCKET")
-    assert SPEC["supportedUriFormats"] == [{"prefix": "s3://BUCKET/models/"}]
-    assert uri.startswith("s3://BUCKET/models/")
+    uri = repository_paths("digits", 12).storage_uri("example-bucket")
+    assert SPEC["supportedUriFormats"] == [{"prefix": "s3://example-bucket/models/"}]
+    assert uri.startswith("s3://example-bucket/models/")
     version = parse_source(uri)
     assert (version.model, version.number) == ("digits", 12)
-    assert f"{version.root}/manifest.json" == f"s3://BUCKET/{repository_paths('digits', 12).manifest}"
+    assert f"{version.root}/manifest.json" == f"s3://example-bucket/{repository_paths('digits', 12).manifest}"
 
 
 def test_it_may_do_no_more_than_it_must() -> None:

@@ -150,6 +150,7 @@ def laying_out(release: Release) -> dict[str, Any]:
     keys = {name: {"secretKeyRef": {"name": SECRET, "key": name}} for name in _VARIABLES}
     init = {
         **image,
+        "image": "slipway/verify:0.1.0",
         "env": [{"name": name, "valueFrom": value} for name, value in keys.items()],
         "args": [run.uri(f"models/{run.model}/{run.version}/repository"), volume["mountPath"]],
         "volumeMounts": [volume],
