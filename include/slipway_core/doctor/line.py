@@ -24,6 +24,11 @@ class Status(StrEnum):
     """It could not be examined. That is never ok."""
 
 
+# What needs a person stands out in a log.
+_WORDS = {Status.FAILED: "FAILED", Status.UNKNOWN: "UNKNOWN", Status.WARNING: "WARNING"}
+_INDENT = " " * 9
+
+
 def _clip(text: str) -> str:
     return text if len(text) <= _LIMIT else f"{text[: _LIMIT - 1]}…"
 
@@ -52,6 +57,15 @@ class Line(BaseModel):
     expected: _Text = ""
     why: _Text = ""
     remedy: _Text = ""
+
+    def as_text(self) -> str:
+        """Return it in lines for a terminal or a log: what is not well takes several."""
+        first = f"{_WORDS.get(self.status, self.status.value):<9}{self.examination}: {self.what}"
+        lines = [f"{first}: {self.found}" if self.found else first]
+        if self.status is not Status.OK:
+            labels = (("expected", self.expected), ("why", self.why), ("mend", self.remedy))
+            lines += [f"{_INDENT}{label + ':':<10}{text}" for label, text in labels if text]
+        return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values that JSON has."""

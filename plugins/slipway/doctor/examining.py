@@ -103,7 +103,7 @@ def _lines_of(one: Examination, installation: Installation) -> Iterator[Line]:
     """Yield the lines of an examination; what it raises is the last one."""
     if one.needs is not None and one.needs not in installation.permitted:
         command = f"slipway doctor --only {one.name} --{one.needs}"
-        yield one.skipped(one.name, f"it is done only with --{one.needs}", remedy=command)
+        yield one.skipped(one.name.replace("_", " "), f"it is done only with --{one.needs}", remedy=command)
         return
     try:
         yield from one.lines(installation)

@@ -1,4 +1,4 @@
-"""An installation examined from here, and how its lines are printed."""
+"""An installation examined from here, with the connections that this process has."""
 
 from __future__ import annotations
 
@@ -14,25 +14,13 @@ from typing import TYPE_CHECKING
 import slipway_core
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.deployment.settings import folder_of, text_of
-from slipway_core.doctor.line import Line, Status
 
 if TYPE_CHECKING:
     from slipway.doctor.installation import Permission
+    from slipway_core.doctor.line import Line
     from slipway_core.doctor.report import DoctorReport
 
 _ERRORS_ONLY = 40
-_WORDS = {Status.FAILED: "FAILED", Status.UNKNOWN: "UNKNOWN", Status.WARNING: "WARNING"}
-_INDENT = " " * 9
-
-
-def words_of(line: Line) -> str:
-    """Return a line for a terminal: what is wrong takes several."""
-    first = f"{_WORDS.get(line.status, line.status):<9}{line.examination}: {line.what}"
-    lines = [f"{first}: {line.found}" if line.found else first]
-    if line.status is not Status.OK:
-        labels = (("expected", line.expected), ("why", line.why), ("mend", line.remedy))
-        lines += [f"{_INDENT}{label + ':':<10}{text}" for label, text in labels if text]
-    return "\n".join(lines)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def doctor(
     unless an option permits more. What hangs is given up, and the rest goes on; what could not be looked at is
     UNKNOWN, which is not ok. Exit code: 0 nothing is wrong; 1 something is; 2 something could not be examined.
     """
-    from slipway.cli.checking.doctoring import airflow_at_hand, examine_here, permissions, words_of
+    from slipway.cli.checking.doctoring import airflow_at_hand, examine_here, permissions
 
     with airflow_at_hand():
         report = examine_here(
@@ -61,7 +61,7 @@ def doctor(
             permissions(write=write),
             bucket,
             releases,
-            lambda line: invocation.printer.say(words_of(line)),
+            lambda line: invocation.printer.say(line.as_text()),
         )
     if output is not Format.TABLE:
         invocation.printer.show({**report.model_dump(mode="json"), "exit_code": int(report.code)})
