@@ -26,6 +26,18 @@ PARAMS = {
         title="Try conditional writes",
         description="With objects below operations/store-probe/, which are removed again.",
     ),
+    "event": Param(
+        False,
+        type="boolean",
+        title="Upload an object",
+        description="It starts nothing, and its event must come to the queue.",
+    ),
+    "plant": Param(
+        False,
+        type="boolean",
+        title="Plant faults",
+        description="Deploys a model slipway-doctor, whose errors and hangs must be counted, and removes it again.",
+    ),
 }
 
 

@@ -39,6 +39,19 @@ def doctor(
             "--write", help="Also write objects below operations/store-probe/, which are removed again."
         ),
     ] = False,
+    event: Annotated[
+        bool,
+        typer.Option(
+            "--event", help="Also upload an object that starts nothing, and look for its event in the queue."
+        ),
+    ] = False,
+    plant: Annotated[
+        bool,
+        typer.Option(
+            "--plant",
+            help="Also deploy a model of doctor's own, whose errors and hangs must be counted; it is removed again.",
+        ),
+    ] = False,
     bucket: Annotated[
         str, typer.Option("--bucket", help="The bucket, if Airflow's variable slipway_bucket names none.")
     ] = "",
@@ -58,7 +71,7 @@ def doctor(
     with airflow_at_hand():
         report = examine_here(
             tuple(only or ()),
-            permissions(write=write),
+            permissions(write=write, event=event, plant=plant),
             bucket,
             releases,
             lambda line: invocation.printer.say(line.as_text()),

@@ -70,7 +70,7 @@ class GatewayExamination(Examination):
         if not observed.gateway_notes:
             yield self.ok(
                 what,
-                "Knative routes nothing to a revision at percent 0; requests are counted after it all the same",
+                "Knative leads nobody to a revision at percent 0; a rollback counts requests after it all the same",
             )
         for note in observed.gateway_notes:
             if note in KNOWN.values():

@@ -49,10 +49,8 @@ def installation(bucket: str, connections: None, client: Client, tmp_path: Path)
     """A bucket and a queue as the manifests make them."""
     s3, sqs = client("s3"), client("sqs")
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    rules = json.loads(manifest("bucket/lifecycle.json", bucket))["Rules"]
-    uploads = {"ID": "U", "Status": "Enabled", "Filter": {"Prefix": ""},
-               "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}  # fmt: skip
-    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*rules, uploads]})
+    lifecycle = json.loads(manifest("bucket/lifecycle.json", bucket))
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=lifecycle)
     s3.put_bucket_policy(Bucket=bucket, Policy=manifest("bucket/policy.json", bucket))
     sqs.create_queue(QueueName=f"{bucket}-intake-dead-letters")
     attributes = json.loads(manifest("queue/queue.json", bucket))
@@ -190,3 +188,26 @@ def test_a_server_that_does_not_answer_leaves_the_bucket_unknown(
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
     found = statuses(examined(installation, "bucket", "intake_queue"))
     assert set(found.values()) == {Status.UNKNOWN}
+
+
+def test_an_upload_of_its_own_comes_round(installation: Installation) -> None:
+    """By the bucket's notification; the object is gone afterwards."""
+    installation.permitted = frozenset({Permission.EVENT})
+    line = examined(installation, "upload_event")["event of an upload"]
+    assert line.status is Status.OK
+    assert installation.store().entries("incoming/") == []
+    taken = examined(installation, "intake_queue")[f"queue {installation.bucket}-intake"]
+    assert taken.found.startswith("0 ") or taken.found.startswith("1 ")
+
+
+def test_an_event_that_does_not_come_is_unknown(
+    installation: Installation, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else may have taken it: model_intake does."""
+    monkeypatch.setattr("slipway.doctor.examinations.upload_event.COMES_WITHIN_S", 0.5)
+    client("s3").put_bucket_notification_configuration(
+        Bucket=installation.bucket, NotificationConfiguration={}
+    )
+    installation.permitted = frozenset({Permission.EVENT})
+    line = examined(installation, "upload_event")["event of an upload"]
+    assert (line.status, "model_intake" in line.remedy) == (Status.UNKNOWN, True)

@@ -93,7 +93,7 @@ def test_every_examination_of_the_folder_is_found() -> None:
     found = chosen_examinations()
     assert [one.name for one in found] == [one.name for one in sorted(found, key=lambda one: one.place)]
     assert {one.name for one in found} == set(EXAMINATIONS.built_in())
-    assert all(one.why and 0 < one.limit_s <= 300 for one in found)
+    assert all(one.why and 0 < one.limit_s <= 600 for one in found)
 
 
 def test_one_that_is_not_known_is_named() -> None:
