@@ -1,7 +1,7 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `fuzz`, `bench-judge` (ARGS=--quick), `provider`
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `doctor`, `fuzz`, `bench-judge` (ARGS=--quick), `provider`
 #              (ARGS=3.2) and `requirements` (ARGS=--upgrade), to `manifests` (ARGS=--check), or to pytest by `test`,
 #              `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
@@ -36,7 +36,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup images images-test compose-test node-test demo up down traffic status test store-test provider manifests conformance chaos fleet-faults fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down traffic doctor status test store-test provider manifests conformance chaos fleet-faults fuzz bench bench-judge lint \
 	format ci nightly changelog release-check requirements clean
 
 help: ## Show this list
@@ -77,6 +77,9 @@ down: ## End all of it, also what a killed run has left
 
 traffic: ## Send requests to a sample model of the running sandbox until Ctrl-C (or ARGS="--model digits --rps 50")
 	@$(SANDBOX) traffic $(ARGS)
+
+doctor: ## Examine the running sandbox as an installation is examined (or ARGS="--write --plant")
+	@$(SANDBOX) doctor $(ARGS)
 
 status: ## What runs, and whether it is healthy
 	@if [ -x $(BIN)/python ]; then $(SANDBOX) status; else echo 'Nothing was ever set up here.'; fi

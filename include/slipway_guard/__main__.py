@@ -15,6 +15,7 @@ from slipway_core.errors import ClusterUnavailableError, SpecError
 from slipway_core.lease_limits import DEFAULT_LEASE_S
 from slipway_guard import log
 from slipway_guard.cluster import Cluster, connect
+from slipway_guard.heartbeat import Heartbeat
 from slipway_guard.log import say
 from slipway_guard.watch import Guard, Sight, Terms
 
@@ -23,6 +24,8 @@ _ENDING_POLL_S = 0.25
 # How long --once sees a canary to weight 0 beyond the time for which it watches leases.
 _ENDING_LIMIT_S = 60.0
 _REMIND_S = 60.0
+# How long the guard's last heartbeat is waited for at its end.
+_HEARTBEAT_LIMIT_S = 5.0
 
 _WHAT = """\
 Ends canaries that nobody drives any more. While a release of Slipway leads users to a candidate, it renews a
@@ -52,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     terms = Terms(options.lease_grace_s, options.missing_lease_s, options.poll_s)
     say("started", namespaces=options.namespace or "all", once=options.once, **vars(terms))
-    look = _Looker(Guard(cluster, terms), options.alive_file)
+    heartbeat = Heartbeat(cluster)
+    look = _Looker(Guard(cluster, terms), options.alive_file, heartbeat.beat)
     code = watch_once(look, terms, stop) if options.once else watch(look, terms, stop)
+    heartbeat.finish(_HEARTBEAT_LIMIT_S)
     say("stopped", exit_code=code)
     return code
 
@@ -61,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _Looker:
     """Looks, and keeps looking if the API does not answer; None is a look that saw nothing."""
 
-    def __init__(self, guard: Guard, alive_file: Path | None) -> None:
-        self._guard = guard
+    def __init__(self, guard: Guard, alive_file: Path | None, beat: Callable[[], None]) -> None:
+        self._guard, self._beat = guard, beat
         self._alive_file = alive_file
         self._trouble = ""
         self._reminded_at_s = 0.0
@@ -77,6 +82,7 @@ class _Looker:
         if self._trouble:
             self._trouble = ""
             say("api_back")
+        self._beat()
         return sight
 
     def _complain(self, trouble: str) -> None:

@@ -53,7 +53,7 @@ class Cluster:
             away_remedy="check the API server and the way to it",
             field_manager=FIELD_MANAGER,
         )
-        self._namespaces = namespaces
+        self.namespaces = namespaces
 
     def snapshot(self) -> Snapshot:
         """Look at everything once. Leases after services: one that a canary has is not missed."""
@@ -94,6 +94,12 @@ class Cluster:
         """Merge-patch a Lease; False: it has changed since it was read, or is gone."""
         return self._objects.patch(_LEASES, namespace, name, body) is not None
 
+    def renew_heartbeat(self, namespace: str, lease_of_guard: Mapping[str, Any]) -> None:
+        """Write the Lease that shows that the guard looks, whatever was there: the last one who looked counts."""
+        name = str(lease_of_guard["metadata"]["name"])
+        if self._objects.patch(_LEASES, namespace, name, lease_of_guard) is None:
+            self._objects.create(_LEASES, namespace, lease_of_guard)
+
     def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
         """Write an Event; False: there is one of this name already."""
         return self._objects.create_event(namespace, body)
@@ -113,7 +119,7 @@ class Cluster:
     ) -> tuple[list[Mapping[str, Any]], datetime | None]:
         items: list[Mapping[str, Any]] = []
         server_time = None
-        for namespace in self._namespaces or (None,):
+        for namespace in self.namespaces or (None,):
             listing = self._objects.list(kind, namespace, label_selector=label_selector)
             items += listing.items
             server_time = listing.server_time

@@ -22,6 +22,7 @@ from kubernetes.client import (
     CustomObjectsApi,
     V1DeleteOptions,
     V1Preconditions,
+    VersionApi,
 )
 from urllib3.exceptions import HTTPError
 
@@ -59,6 +60,7 @@ class KubernetesObjects:
         self._custom = CustomObjectsApi(api)
         self._core = CoreV1Api(api)
         self._authorization = AuthorizationV1Api(api)
+        self._version = VersionApi(api)
         self._refused_remedy = refused_remedy
         self._away_remedy = away_remedy
         self._field_manager = field_manager
@@ -214,14 +216,33 @@ class KubernetesObjects:
                 return False
             return True
 
-    def may(self, verb: str, plural: str, namespace: str) -> bool:
-        """Return whether who asks may do this with objects of the core group, as the API says."""
+    def may(self, verb: str, plural: str, namespace: str, *, group: str = "", subresource: str = "") -> bool:
+        """Return whether who asks may do this with objects of a group, the core group by default, as the API says."""
         attributes = {"namespace": namespace, "verb": verb, "resource": plural}
+        attributes |= {key: text for key, text in (("group", group), ("subresource", subresource)) if text}
         with self._translated(f"asking whether one may {verb} {plural} in {namespace}"):
             found = self._authorization.create_self_subject_access_review(
                 {"spec": {"resourceAttributes": attributes}}, _request_timeout=READ_TIMEOUT_S
             )
             return bool(found.status.allowed)
+
+    def reads_secrets(self, namespace: str) -> bool:
+        """Try to list the Secrets of a namespace; return whether the API has let it be. What it answers is not read."""
+        with self._translated(f"listing secrets in {namespace}"):
+            try:
+                self._core.list_namespaced_secret(
+                    namespace, limit=1, _request_timeout=READ_TIMEOUT_S, _preload_content=False
+                )
+            except ApiException as error:
+                _raise_unless(error, 403)
+                return False
+            return True
+
+    def server(self) -> tuple[str, datetime | None]:
+        """Return the API server's version, and what its clock says (None: nothing)."""
+        with self._translated("reading the API server's version"):
+            found, _, headers = self._version.get_code_with_http_info(_request_timeout=READ_TIMEOUT_S)
+            return str(found.git_version), _date(headers)
 
     def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
         """Write an Event; False: there is one of this name already."""

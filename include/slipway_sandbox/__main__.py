@@ -1,12 +1,13 @@
 """The sandbox from the command line.
 
-`python -m slipway_sandbox setup | up | down | status | demo | traffic`.
+`python -m slipway_sandbox setup | up | down | status | demo | traffic | doctor`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -22,11 +23,11 @@ from slipway_sandbox.host.progress import Steps
 from slipway_sandbox.host.settings import MARKER, SandboxSettings, SettingsError, sandbox_root
 from slipway_sandbox.host.supervise import Supervisor, SupervisorError
 from slipway_sandbox.lifecycle import LifecycleError
-from slipway_sandbox.services.airflow import AirflowError, read_health
+from slipway_sandbox.services.airflow import AirflowError, airflow_environment, read_health
 
 INTERRUPTED = 130
 # These read their own arguments.
-_WITH_ARGUMENTS = ("demo", "traffic")
+_WITH_ARGUMENTS = ("demo", "traffic", "doctor")
 
 
 def _setup(options: argparse.Namespace, _rest: Sequence[str]) -> int:
@@ -121,6 +122,12 @@ def _traffic(_options: argparse.Namespace, rest: Sequence[str]) -> int:
     return code
 
 
+def _doctor(_options: argparse.Namespace, rest: Sequence[str]) -> int:
+    """Examine the sandbox as an installation is examined, with the connections of its workers."""
+    environment = airflow_environment(SandboxSettings.load())
+    return subprocess.run([program_path("slipway"), "doctor", *rest], env=environment, check=False).returncode
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m slipway_sandbox",
@@ -145,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     add("down", _down, "End all of it, also what an interrupted or killed run has left.")
     add("status", _status, "Show what runs, and whether it is healthy (exit code 3 when not).")
     add("demo", _demo, "Run the whole demo: four releases under live traffic. See `demo --help`.")
+    add("doctor", _doctor, "Examine it as an installation is examined. See `doctor --help`.")
     add("traffic", _traffic, "Send requests to a sample model until Ctrl-C. See `traffic --help`.")
     return parser
 

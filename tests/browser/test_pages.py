@@ -14,7 +14,15 @@ from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 from tests.support.web.browser import Screen, Visitor
 
-PAGES = ("/", "/models/digits", "/models/digits/diff/2/4", "/calendar", "/audit", "/evidence/digits/2/")
+PAGES = (
+    "/",
+    "/models/digits",
+    "/models/digits/diff/2/4",
+    "/calendar",
+    "/audit",
+    "/evidence/digits/2/",
+    "/doctor",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +145,7 @@ def test_a_telephone_shows_each_model_whole(visit: Visitor) -> None:
     assert {'"Live"', '"In flight"', '"Last release"', '"Attention"'} == set(labels)
 
 
-@pytest.mark.parametrize("path", ["/audit", "/calendar", "/models/digits"])
+@pytest.mark.parametrize("path", ["/audit", "/calendar", "/doctor", "/models/digits"])
 def test_a_telephone_shows_each_table_whole(visit: Visitor, path: str) -> None:
     """No column lies beside the screen."""
     page = visit(screen="narrow").go(path)

@@ -24,7 +24,7 @@ Exit codes: {_CODES}.
 
 def make_app() -> typer.Typer:
     """Return the application with every command."""
-    from slipway.cli.commands import acts, fleet, landing, local, logs, reading, shell, status
+    from slipway.cli.commands import acts, doctor, fleet, landing, local, logs, reading, shell, status
 
     app = typer.Typer(
         name="slipway",
@@ -35,7 +35,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_before_all)
-    for module in (reading, status, logs, acts, fleet, local, landing, shell):
+    for module in (reading, status, logs, acts, fleet, local, doctor, landing, shell):
         module.add_to(app)
     return app
 

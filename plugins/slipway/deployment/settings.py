@@ -179,6 +179,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     "SLIPWAY_REGISTRY_SYNC_CRON": _cron("every 5 minutes"),
     "SLIPWAY_REVALIDATION_CRON": _cron("each day, 05:00"),
     "SLIPWAY_SCHEDULES_CRON": _cron("every 10 minutes"),
+    "SLIPWAY_DOCTOR_CRON": _cron("each day, 04:30"),
     "SLIPWAY_GC_DRY_RUN": _Setting(_check_bool, "true or false", "Runs delete nothing."),
     "SLIPWAY_GC_AWS_CONN_ID": _Setting(
         _matches(_CONNECTION),

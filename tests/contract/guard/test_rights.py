@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kubernetes.client import rest
 
 from slipway_core.rollout.fields import CANDIDATE_URI as CANDIDATE_URI_NOTE
 from slipway_core.rollout.fields import STABLE_URI as STABLE_URI_NOTE
+from slipway_core.rollout.guard_heartbeat import heartbeat
 from slipway_guard.cluster import Cluster, connect
 from slipway_guard.watch import Guard, Terms
 from slipway_sandbox.host.settings import PROJECT_ROOT
@@ -138,8 +140,11 @@ def test_the_guard_uses_every_right_that_it_is_given_and_no_other(
     frozen_canary(stage)
     hanging_canary(stage)
     terms = Terms(poll_s=0.1, missing_lease_s=1.0)
-    guard = Guard(Cluster(connect(str(shared_emulator.kubeconfig)), (stage.namespace,)), terms)
+    cluster = Cluster(connect(str(shared_emulator.kubeconfig)), (stage.namespace,))
+    guard = Guard(cluster, terms)
     used.clear()
+    # Beside the watch it shows that it looks, from a thread of its own.
+    cluster.renew_heartbeat(stage.namespace, heartbeat(stage.namespace, "here", datetime.now(UTC)))
     # The canary that nobody carries on stays.
     wait_until(lambda: guard.look().canaries == 1 and used >= granted(RBAC), "the canaries are ended")
     assert used == granted(RBAC)

@@ -12,6 +12,7 @@ from pathlib import Path
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
 from slipway_core.bucket_layout import evidence_prefix, live_key
+from slipway_core.doctor.report import REPORT_KEY
 from slipway_core.operations.audit import AuditEntry
 from slipway_core.operations.freezes import freeze
 from slipway_core.operations.layout import audit_key, findings_prefix
@@ -30,6 +31,7 @@ from slipway_core.triton_config.canonical import config_sha256
 from slipway_core.triton_config.pbtxt import from_pbtxt
 from tests.support.reports.canary_pages import failing, page_of
 from tests.support.web.attempts import PLAN, Attempt
+from tests.support.web.examined import examined
 
 
 def fill(store: ModelStoreHook, now: datetime) -> None:
@@ -38,6 +40,7 @@ def fill(store: ModelStoreHook, now: datetime) -> None:
     _waiting(store, now)
     _quiet(store, now)
     _write_context(store, now)
+    store.write(REPORT_KEY, examined(now - timedelta(hours=3)).to_bytes())
 
 
 def release_files(folder: Path) -> None:

@@ -122,7 +122,7 @@ def test_trouble_with_the_api_is_told_once_and_so_is_its_end(written: StringIO, 
     """A log of an outage has two lines, however long it took; the file for the probe is touched throughout."""
     cluster = StoreCluster(GuardedCanary(weight=0))
     alive = tmp_path / "alive"
-    look = program._Looker(Guard(cluster, TERMS), alive)
+    look = program._Looker(Guard(cluster, TERMS), alive, lambda: None)
     cluster.trouble["snapshot"] = "before"
     assert [look() for _ in range(5)] == [None] * 5
     assert alive.exists()

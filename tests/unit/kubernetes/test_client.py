@@ -74,6 +74,8 @@ ASKS: dict[str, Ask] = {
     "selector": lambda one, kind: one.service_selector("models", "triton"),
     "label": lambda one, kind: one.label_pod("models", "triton-0", {"a": "b"}),
     "may": lambda one, kind: one.may("patch", "pods", "models"),
+    "secrets": lambda one, kind: one.reads_secrets("kube-system"),
+    "server": lambda one, kind: one.server(),
 }
 
 
@@ -92,6 +94,7 @@ ASKS: dict[str, Ask] = {
         ("config map", 404, None),
         ("selector", 404, None),
         ("label", 404, False),
+        ("secrets", 403, False),
     ],
 )
 def test_an_object_that_is_absent_or_has_changed_is_no_error(

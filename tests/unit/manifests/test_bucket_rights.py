@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slipway_core import bucket_layout
+from slipway_core.doctor.report import REPORT_KEY
 from slipway_core.fleet.document import fleet_key
 from slipway_core.fleet.watch import watch_key
 from slipway_core.operations import layout
@@ -94,6 +95,7 @@ MADE = {
     "REVALIDATION_PREFIX": [f"{layout.revalidation_prefix('run-2')}revalidation.html"],
     "lock_key": ["records/digits/active.json"],
     "GC_APPROVAL_KEY": [layout.GC_APPROVAL_KEY],
+    "REPORT_KEY": [REPORT_KEY],
     "OUTBOX_PREFIX": [f"{layout.OUTBOX_PREFIX}20261122T000000Z-{'0' * 32}.json"],
     "UNDELIVERED_PREFIX": [f"{layout.UNDELIVERED_PREFIX}{'0' * 32}.json"],
     "outbox_key": [layout.outbox_key(NOW, "0" * 32)],

@@ -8,6 +8,7 @@ import logging
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from slipway_sandbox.cluster.api.access_review import access_routes
 from slipway_sandbox.cluster.api.discovery import discovery_routes
 from slipway_sandbox.cluster.api.object_endpoint import ObjectEndpoint
 from slipway_sandbox.cluster.api.pod_endpoint import PodEndpoint
@@ -30,6 +31,7 @@ def build_app(store: ObjectStore, logs: PodLogs, token: str) -> web.Application:
         middlewares=[_errors_as_status, _authentication(token)], client_max_size=_BODY_MAX_BYTES
     )
     app.add_routes(discovery_routes())
+    app.add_routes(access_routes())
     app.add_routes(PodEndpoint(store, logs).routes())
     for resource in RESOURCES:
         app.add_routes(ObjectEndpoint(resource, store).routes())

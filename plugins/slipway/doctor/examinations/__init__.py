@@ -1,0 +1,1 @@
+"""The examinations: a module for each, named as the examination."""
