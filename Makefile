@@ -1,8 +1,8 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `doctor`, `fuzz`, `bench-judge` (ARGS=--quick), `provider`
-#              (ARGS=3.2) and `requirements` (ARGS=--upgrade), to `manifests` (ARGS=--check), or to pytest by `test`,
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `doctor`, `fuzz`, `infrastructure`,
+#              `bench-judge` (ARGS=--quick), `provider` (ARGS=3.2) and `requirements` (ARGS=--upgrade), to `manifests` (ARGS=--check), or to pytest by `test`,
 #              `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
@@ -37,12 +37,12 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup images images-test compose-test node-test demo up down traffic doctor status test store-test provider manifests conformance chaos fleet-faults fuzz bench bench-judge lint \
-	format ci nightly changelog release-check requirements clean
+	format infrastructure ci nightly changelog release-check requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  \033[36mmake %-13s\033[0m %s\n' "$$name" "$$text"; done
+		printf '  \033[36mmake %-14s\033[0m %s\n' "$$name" "$$text"; done
 	@printf '\n  The head of the Makefile names its variables.\n\n'
 
 $(VENV)/slipway.stamp: requirements-dev.txt pyproject.toml plugins/airflow_provider_triton/pyproject.toml
@@ -140,6 +140,9 @@ nightly: setup ## What takes hours: every case and story that CI leaves out, eac
 	$(MAKE) fleet-faults || failed+=' fleet-faults'; \
 	$(MAKE) bench ARGS= ONLY= || failed+=' bench'; \
 	if [ -n "$$failed" ]; then echo "nightly: failed:$$failed"; exit 1; fi
+
+infrastructure: $(VENV)/slipway.stamp ## CloudFormation templates of what Slipway needs on AWS, into dist/infrastructure (ARGS=--help)
+	@$(BIN)/python -m slipway_infrastructure $(ARGS)
 
 changelog: $(VENV)/slipway.stamp ## Join the fragments in changes/ to a section of CHANGELOG.md (VERSION=0.2.0), or show it
 	@$(BIN)/towncrier build $(if $(VERSION),--version "$(VERSION)" --yes,--version Unreleased --draft)

@@ -1,24 +1,20 @@
-"""The policies of Slipway's own roles, enforced by moto's IAM on real requests.
+"""Slipway's own roles, made by their CloudFormation stack, and enforced by moto's IAM on real requests.
 
-moto's IAM knows roles' own policies. The bucket's policy, which denies, is evaluated in tests/unit/manifests.
+moto's IAM knows roles' own policies. The bucket's policy, which denies, is evaluated in tests/unit/manifests: moto's
+CloudFormation creates no policy of a bucket or a queue.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 
-from tests.support.store.bucket_policy import FOLDER
+from tests.support.infrastructure.account import Account, is_taken
 
 BUCKET = "slipway-roles"
-CAN_BE_TRUSTED = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}
 EVIDENCE = "models/digits/3/evidence/digits-3/"
 VERSION = ["models/digits/3/repository/digits/3/model.onnx", "models/digits/3/manifest.json"]
 EVENT = "records/digits/3/000202-promoted.json"
@@ -46,60 +42,53 @@ VIEW = "views/models/digits.json"
 MAY = {
     "pods": OF_PODS,
     "pages": [VIEW],
+    "models": [],
+    "staging": [],
     "collector": [*OF_THE_COLLECTOR, "models/digits/3/deleted.json", "records/digits/active.json", VIEW],
 }
 DELETES = {
     "pods": [OF_PODS[0], OF_PODS[1]],
     "pages": [],
+    "models": [],
+    "staging": [],
     "collector": [*VERSION, "records/digits/active.json"],
 }
 ALL = sorted({*DECISIVE, *OF_PODS, *OF_THE_COLLECTOR, *(key for keys in MAY.values() for key in keys)})
 # What it may not do of this the bucket's policy denies: tombstones, the collector's runs, former versions.
-MAY["airflow"] = DELETES["airflow"] = [key for key in ALL if not key.startswith(("new/", "caches/"))]
-
-
-def is_taken(act: Callable[[], Any]) -> bool:
-    """Whether a request is carried out; what is refused for another reason than a missing right is an error."""
-    try:
-        act()
-    except ClientError as error:
-        if error.response["Error"]["Code"] not in ("AccessDenied", "403"):
-            raise
-        return False
-    return True
+for workers in ("airflow", "publisher"):
+    MAY[workers] = DELETES[workers] = [key for key in ALL if not key.startswith(("new/", "caches/"))]
+OF_SLIPWAY = ("incoming/", "models/", "records/", "operations/", "fleets/", "views/", "live/")
+READS: dict[str, tuple[str, ...]] = {
+    "airflow": (*OF_SLIPWAY, "work/", "staging/"),
+    "publisher": (*OF_SLIPWAY, "work/", "staging/"),
+    "collector": ("models/", "records/", "operations/", "views/"),
+    "pods": ("incoming/", "work/digits/3/convert/", "models/", "caches/"),
+    "pages": OF_SLIPWAY,
+    "models": tuple(VERSION),
+    "staging": ("staging/",),
+}
 
 
 @pytest.mark.parametrize("role", sorted(MAY))
 @mock_aws
 def test_a_role_writes_and_deletes_what_its_task_is_and_nothing_else(role: str) -> None:
     """Whole objects, uploads in parts and deletions of every kind, by the role's own policy (emulated IAM)."""
-    owner = boto3.client("s3", region_name="us-east-1")
-    owner.create_bucket(Bucket=BUCKET)
+    account = Account()
+    account.deploy("intake-queue", BucketName=BUCKET)
+    account.deploy("storage", BucketName=BUCKET)
+    account.deploy("roles", BucketName=BUCKET)
     for key in ALL:
-        owner.put_object(Bucket=BUCKET, Key=key, Body=b"as it was")
-    iam = boto3.client("iam", region_name="us-east-1")
-    arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(CAN_BE_TRUSTED))["Role"]["Arn"]
-    policy = (FOLDER / f"{role}.json").read_text().replace("BUCKET", BUCKET)
-    iam.put_role_policy(RoleName=role, PolicyName="own", PolicyDocument=policy)
-    given = boto3.client("sts", region_name="us-east-1").assume_role(RoleArn=arn, RoleSessionName="task")
-    keys = given["Credentials"]
-    found = _asked(
-        boto3.client(
-            "s3",
-            region_name="us-east-1",
-            aws_access_key_id=keys["AccessKeyId"],
-            aws_secret_access_key=keys["SecretAccessKey"],
-            aws_session_token=keys["SessionToken"],
-        )
-    )
+        account.s3.put_object(Bucket=BUCKET, Key=key, Body=b"as it was")
+    found = _asked(account.as_role(f"slipway-{role}", "s3"))
     for way in ("put", "in parts"):
         assert found[way] == sorted(MAY[role]), way
     assert found["deleted"] == sorted(DELETES[role])
+    assert found["read"] == sorted(key for key in ALL if key.startswith(READS[role]))
 
 
 @set_initial_no_auth_action_count(0)  # type: ignore[untyped-decorator]
 def _asked(client: Any) -> dict[str, list[str]]:
-    """Which keys a role could write and delete."""
+    """Which keys a role could read, write and delete."""
 
     def put(key: str) -> bool:
         return is_taken(lambda: client.put_object(Bucket=BUCKET, Key=key, Body=b"forged"))
@@ -110,7 +99,10 @@ def _asked(client: Any) -> dict[str, list[str]]:
     def delete(key: str) -> bool:
         return is_taken(lambda: client.delete_object(Bucket=BUCKET, Key=key))
 
+    def read(key: str) -> bool:
+        return is_taken(lambda: client.get_object(Bucket=BUCKET, Key=key))
+
     return {
         way: sorted(key for key in ALL if act(key))
-        for way, act in (("put", put), ("in parts", in_parts), ("deleted", delete))
+        for way, act in (("read", read), ("put", put), ("in parts", in_parts), ("deleted", delete))
     }
