@@ -2,8 +2,8 @@
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `doctor`, `fuzz`, `infrastructure`,
-#              `bench-judge` (ARGS=--quick), `provider` (ARGS=3.2) and `requirements` (ARGS=--upgrade), to `manifests` (ARGS=--check), or to pytest by `test`,
-#              `store-test` and `conformance`
+#              `bench-judge` (ARGS=--quick), `provider` (ARGS=3.2), `requirements` (ARGS=--upgrade) and `manifests`
+#              (ARGS=--check), or to pytest by `test`, `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
 #              for `images-test`
