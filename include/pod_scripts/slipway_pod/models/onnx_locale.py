@@ -82,7 +82,7 @@ def _with_portable_locale(node: Any, name: str) -> Iterator[str]:
     if has_own_rules(locale):
         raise PodError(
             "ModelInvalidError",
-            f"{name}: the StringNormalizer {_called(node)!r} wants a locale that servers do not have",
+            f"{name}: the StringNormalizer {_called(node)!r} needs a locale that servers do not have",
             expected=f"one whose rules for upper and lower case are those of Unicode, such as {PORTABLE_LOCALE}",
             found=locale[:50],
             remedy=f"export it with locale={PORTABLE_LOCALE!r}, or change the case before the text is sent",

@@ -49,7 +49,7 @@ def test_what_is_unusable_is_shown_with_what_to_do(server: FakeSlipway, call: Ca
     for asked in (("list",), ("get", "digits"), ("get", "digits", "5"), ("explain", "digits", "5")):
         said = " ".join(call(*asked).out.split())
         assert "version 5 landed, unusable: incoming/digits/5/ready.json cannot be read: gzip" in said
-        assert "What to do: upload it as it is, without compression." in said
+        assert "What to do: upload it without compression." in said
     found = json.loads(call("explain", "digits", "5", "-o", "json").out)
     assert found["unusable"][0]["version"] == 5
 
