@@ -43,8 +43,9 @@ class Worker:
     def start_runtime(self) -> None:
         """Start containerd."""
         configuration, every_container = self.folder / "containerd.toml", self.folder / "every-container.json"
-        specified = self.enclosure.call(str(self.programs.ctr), "oci", "spec")
-        every_container.write_text(_with_mounts(specified, self.machine), encoding="utf-8")
+        if self.machine:
+            specified = self.enclosure.call(str(self.programs.ctr), "oci", "spec")
+            every_container.write_text(_with_mounts(specified, self.machine), encoding="utf-8")
         configuration.write_text(self._runtime_configuration(every_container), encoding="utf-8")
         plugins = self.folder / "cni"
         plugins.mkdir()
@@ -114,6 +115,7 @@ class Worker:
         )
 
     def _runtime_configuration(self, every_container: Path) -> str:
+        based_on = f'base_runtime_spec = "{every_container}"' if self.machine else ""
         return f"""\
 version = 2
 root = "{self.folder / "containerd"}"
@@ -135,7 +137,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
     conf_dir = "{self.folder / "cni"}"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-    base_runtime_spec = "{every_container}"
+    {based_on}
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
       BinaryName = "{self.programs.runc}"
