@@ -66,8 +66,8 @@ def test_the_guards_pod_ends_a_canary_whose_airflow_was_killed(demo: PlayedDemo)
 def test_the_hooks_lead_users_up_back_and_over(demo: PlayedDemo) -> None:
     """20 and 50 percent are what clients see; after the rollback nobody is led back; no request is lost."""
     sandbox = RunningSandbox(demo.running.settings)
-    # Airflow is back: it ends the release that it finds half-way, and must not act beside this test.
-    (run, *_) = sandbox.airflow.runs(RELEASE_DAG)
+    # Airflow comes back: it ends the release that it finds half-way, and must not act beside this test.
+    run = sandbox.wait(lambda: next(iter(sandbox.airflow.runs(RELEASE_DAG)), None), "Airflow is back")
     sandbox.ended(MODEL, GUARDED_VERSION, run.run_id, _END_LIMIT_S)
     assert set(next_answers(demo, 50)) == {str(STABLE)}
     failed = len(demo.clients.traffic().failures)
