@@ -79,7 +79,8 @@ def test_the_hooks_lead_users_up_back_and_over(demo: PlayedDemo) -> None:
     assert 0.35 < at_50[str(OTHER)] / at_50.total() < 0.65, at_50
     bring(demo, RollBack(uri(demo, STABLE), uri(demo, OTHER)))
     assert set(next_answers(demo, 100)) == {str(STABLE)}
-    bring(demo, StartCanary(uri(demo, OTHER), 20, version=OTHER))
-    bring(demo, Promote(uri(demo, OTHER)))
-    assert set(next_answers(demo, 100)) == {str(OTHER)}
+    # Not the same again: what was rolled back is refused.
+    bring(demo, StartCanary(uri(demo, GUARDED_VERSION), 20, version=GUARDED_VERSION))
+    bring(demo, Promote(uri(demo, GUARDED_VERSION)))
+    assert set(next_answers(demo, 100)) == {str(GUARDED_VERSION)}
     assert demo.clients.traffic().failures[failed:] == []
