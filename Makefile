@@ -36,7 +36,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup images images-test compose-test node-test demo up down traffic doctor status test store-test provider manifests conformance chaos fleet-faults fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down traffic doctor status test store-test provider manifests conformance cluster-demo cluster-test chaos fleet-faults fuzz bench bench-judge lint \
 	format infrastructure ci nightly changelog release-check requirements clean
 
 help: ## Show this list
@@ -100,6 +100,12 @@ manifests: $(VENV)/slipway.stamp ## Render include/manifests from the Helm chart
 conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
 	@$(BIN)/python -m tests.support.conformance.build
 	@$(BIN)/python -m pytest tests/conformance $(ARGS)
+
+cluster-demo: setup ## The demo's story on a real cluster of one node, on this machine (Linux, root; Go builds it once; or ARGS=--keep-up)
+	@$(BIN)/python -m tests.support.cluster_demo $(ARGS)
+
+cluster-test: setup ## The tests on that cluster: the story, the guard's pod, and a rollout by the hooks alone
+	@$(BIN)/python -m pytest tests/cluster -q -s $(ARGS)
 
 chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
 	@$(BIN)/python -m benchmarks.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))

@@ -37,6 +37,7 @@ from tests.support.conformance.control_plane import ADMIN
 from tests.support.containers.engine import Engine, NoEngineError, containers_dir
 from tests.support.containers.ledger import Ledger
 from tests.support.containers.node.enclosure import BRIDGE, GATEWAY, enclosure
+from tests.support.containers.node.engine_images import EngineImages
 from tests.support.containers.node.node_cluster import NodeCluster, node_cluster, require_programs, versions
 from tests.support.containers.node.node_release import (
     NAMESPACE,
@@ -89,7 +90,7 @@ def cluster(
     try:
         images = {build(name): f"docker.io/slipway/{name}:0.1.0" for name in IMAGES}
         began = time.monotonic()
-        with node_cluster(containers_dir() / "node", engine, images) as running:
+        with node_cluster(containers_dir() / "node", EngineImages(engine, images).give) as running:
             ledger.notes.append(versions())
             ledger.notes.append(f"the node is ready after {time.monotonic() - began:.0f} s")
             yield running

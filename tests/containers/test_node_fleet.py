@@ -23,6 +23,7 @@ from tests.support.conformance.fleet.story import (
 )
 from tests.support.containers.engine import Engine, NoEngineError, containers_dir
 from tests.support.containers.ledger import Ledger
+from tests.support.containers.node.engine_images import EngineImages
 from tests.support.containers.node.fleet_pods import NodePods
 from tests.support.containers.node.node_cluster import NodeCluster, node_cluster, versions
 from tests.support.store.connections import make_bucket, own_connection
@@ -39,7 +40,7 @@ def cluster(engine: Engine, ledger: Ledger) -> Iterator[NodeCluster]:
     """The node, with no image but the one that holds a pod's namespaces."""
     try:
         began = time.monotonic()
-        with node_cluster(containers_dir() / "node", engine, {}) as running:
+        with node_cluster(containers_dir() / "node", EngineImages(engine).give) as running:
             ledger.notes.append(versions())
             ledger.notes.append(f"the node is ready after {time.monotonic() - began:.0f} s")
             yield running

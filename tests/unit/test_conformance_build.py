@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.conformance import build
 
-ALL = (*build.WRAPPER_MODULES, build.NODE, build.VERSITYGW)
+ALL = build.EVERY_MODULE
+OF_OTHERS = [module for module in ALL if not module.main.startswith("slipway.dev/")]
 
 
 @pytest.fixture
@@ -45,9 +46,18 @@ def test_what_is_built_does_not_lie_in_the_checkout(monkeypatch: pytest.MonkeyPa
     assert len(set(folders)) == len(ALL)
 
 
-@pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
+@pytest.mark.parametrize("module", OF_OTHERS, ids=lambda module: module.name)
 def test_every_program_is_named_by_its_wrapper_module(module: build.WrapperModule) -> None:
     """go.sum covers what tools.go imports, so each program must be there."""
     tools = (module.folder / "tools.go").read_text(encoding="utf-8")
     assert [package for package in module.programs.values() if f'_ "{package}"' not in tools] == []
     assert f"{module.main} v" in (module.folder / "go.mod").read_text(encoding="utf-8")
+
+
+def test_a_program_in_c_needs_a_compiler(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the compiler."""
+    go = programs / "go"
+    go.write_text("#!/bin/sh\necho go1.26.8\n", encoding="utf-8")
+    go.chmod(go.stat().st_mode | stat.S_IXUSR)
+    assert build.main(["runc"]) == 1
+    assert "runc is partly written in C: install gcc" in capsys.readouterr().err

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.containers.engine import NoEngineError
 from tests.support.containers.node.node_cluster import require_programs
+from tests.support.containers.node.runtime_programs import WITHOUT_SECCOMP
 
 
 def test_a_machine_without_the_programs_is_told_what_to_install(
@@ -26,3 +30,22 @@ def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     with pytest.raises(NoEngineError, match="needs Linux and root"):
         require_programs()
+
+
+def test_a_container_is_run_without_its_filter_by_a_runc_that_knows_none(tmp_path: Path) -> None:
+    """The rest of what the container asks for stays as it is, and runc gets its arguments."""
+    specification = {
+        "process": {"user": {"uid": 10001}},
+        "linux": {"seccomp": {"defaultAction": "SCMP_ACT_ERRNO"}},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(specification), encoding="utf-8")
+    words = ("create", "--bundle", str(tmp_path), "name")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(WITHOUT_SECCOMP), "/bin/echo", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == list(words)
+    left = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert left == {"process": {"user": {"uid": 10001}}, "linux": {}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -13,6 +13,7 @@ from slipway_core.record.kinds import Promoted, RollbackStarted, WeightIntended
 from slipway_core.record.state import ReleaseState
 from slipway_sandbox.demo.airflow_client import DagRun
 from slipway_sandbox.demo.counts import CandidateSpan, Traffic
+from slipway_sandbox.load.clients import PROTOCOLS
 
 MODEL = "digits"
 LAST_GOOD_VERSION = 2
@@ -57,12 +58,17 @@ class ChapterResult:
         return self.state is not None and self.state.outcome == self.chapter.outcome
 
 
-def problems(results: Sequence[ChapterResult], traffic: Traffic) -> list[str]:
-    """Return everything that went otherwise than the story says, each as a sentence; empty when all is well."""
+def problems(
+    results: Sequence[ChapterResult], traffic: Traffic, protocols: Collection[str] = PROTOCOLS
+) -> list[str]:
+    """Return everything that went otherwise than the story says, each as a sentence; empty when all is well.
+
+    :param protocols: over which the clients ask.
+    """
     found = [problem for one in results for problem in _chapter_problems(one)]
     for chapter in CHAPTERS[len(results) :]:
         found.append(f"Version {chapter.version} was never released: the story stopped before it.")
-    return found + _traffic_problems(results, traffic)
+    return found + _traffic_problems(results, traffic, protocols)
 
 
 def candidate_spans(results: Iterable[ChapterResult]) -> list[CandidateSpan]:
@@ -138,11 +144,13 @@ def _rollback_problems(version: int, one: ChapterResult) -> list[str]:
     return []
 
 
-def _traffic_problems(results: Sequence[ChapterResult], traffic: Traffic) -> list[str]:
+def _traffic_problems(
+    results: Sequence[ChapterResult], traffic: Traffic, protocols: Collection[str]
+) -> list[str]:
     last = traffic.last
     found = [
         f"No request was sent over {protocol}."
-        for protocol in ("http", "grpc")
+        for protocol in protocols
         if not last.by_protocol.get(protocol)
     ]
     blame = traffic.failed_on(candidate_spans(results))

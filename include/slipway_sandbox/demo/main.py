@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     console = Console(highlight=False)
     try:
-        with _termination_interrupts():
+        with termination_interrupts():
             return _demo(console, time.monotonic(), arguments.rate_rps, keep_running=arguments.keep_running)
     except KeyboardInterrupt:
         console.print("Interrupted; the clients have ended.")
@@ -142,7 +142,7 @@ def _require_fresh(records: Records) -> None:
 
 
 @contextmanager
-def _termination_interrupts() -> Iterator[None]:
+def termination_interrupts() -> Iterator[None]:
     """Let SIGTERM and SIGHUP do what Ctrl-C does while the `with` lasts, so that everything is ended."""
 
     def interrupt(*_: object) -> None:

@@ -28,7 +28,9 @@ FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath")
 LINKER_FLAGS = ("-s", "-w")
 PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 _VERSION_PACKAGE = "k8s.io/component-base/version"
-_COMPLETE = "complete.json"
+_COMPLETE, _C_COMPILER = "complete.json", "gcc"
+# How many packages are compiled at once: as many as there are processors, unless others need them.
+JOBS_VARIABLE = "SLIPWAY_BUILD_JOBS"
 
 
 class BuildError(Exception):
@@ -50,12 +52,14 @@ class WrapperModule:
     :param programs: the package of each program, by the name that the program gets.
     :param main: the module whose version the programs have.
     :param manifests: what else is taken from the modules that it names.
+    :param needs_c: part of a program is written in C.
     """
 
     name: str
     main: str
     programs: dict[str, str]
     manifests: tuple[Manifests, ...] = ()
+    needs_c: bool = False
 
     @property
     def folder(self) -> Path:
@@ -66,8 +70,8 @@ class WrapperModule:
     def digest(self) -> str:
         """What the programs depend on, as a short name."""
         digest = hashlib.sha256()
-        for name in ("go.mod", "go.sum", "tools.go"):
-            digest.update((self.folder / name).read_bytes())
+        for path in sorted(self.folder.iterdir()):
+            digest.update(path.read_bytes())
         digest.update(repr((FLAGS, LINKER_FLAGS, self.main, self.programs, self.manifests)).encode())
         return digest.hexdigest()[:16]
 
@@ -149,7 +153,51 @@ HELM = WrapperModule("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/he
 VERSITYGW = WrapperModule(
     "versitygw", "github.com/versity/versitygw", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}
 )
+# The way of a request in a cluster with a node: the lane of tests/cluster.
+KNATIVE_DATA = WrapperModule(
+    "knative-data",
+    "knative.dev/serving",
+    {f"knative-{name}": f"knative.dev/serving/cmd/{name}" for name in ("activator", "queue")},
+    (
+        Manifests(
+            "knative.dev/serving",
+            (
+                "config/core/200-roles/*.yaml",
+                "config/core/200-serviceaccount.yaml",
+                "config/core/deployments/*.yaml",
+            ),
+        ),
+    ),
+)
+KOURIER = WrapperModule(
+    "kourier",
+    "knative.dev/net-kourier",
+    {"kourier": "knative.dev/net-kourier/cmd/kourier"},
+    (Manifests("knative.dev/net-kourier", ("config/*.yaml",)),),
+)
+# What runs containers, where the machine has no packages of it.
+_CONTAINERD = "github.com/containerd/containerd/v2"
+CONTAINERD = WrapperModule(
+    "containerd",
+    _CONTAINERD,
+    {name: f"{_CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
+)
+RUNC = WrapperModule(
+    "runc", "github.com/opencontainers/runc", {"runc": "github.com/opencontainers/runc"}, needs_c=True
+)
+_CNI = "github.com/containernetworking/plugins"
+CNI = WrapperModule(
+    "cni",
+    _CNI,
+    {
+        name: f"{_CNI}/plugins/{kind}/{name}"
+        for name, kind in (("bridge", "main"), ("loopback", "main"), ("host-local", "ipam"))
+    },
+)
+PAUSE = WrapperModule("pause", "slipway.dev/conformance/pause", {"pause": "slipway.dev/conformance/pause"})
+RUNTIME_MODULES = (CONTAINERD, RUNC, CNI, PAUSE)
 WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE, MONITORING, HELM)
+EVERY_MODULE = (*WRAPPER_MODULES, NODE, VERSITYGW, KNATIVE_DATA, KOURIER, *RUNTIME_MODULES)
 
 
 @dataclass(frozen=True)
@@ -217,6 +265,8 @@ def require_go(wrapper: WrapperModule) -> None:
     version = _go(wrapper, "env", "GOVERSION").removeprefix("go")
     if _numbers(version) < wrapper.go_needed:
         raise BuildError(f"Go {version} is too old for {wrapper.name}: install Go {needed} or later.")
+    if wrapper.needs_c and shutil.which(_C_COMPILER) is None:
+        raise BuildError(f"{wrapper.name} is partly written in C: install {_C_COMPILER}.")
 
 
 def _build_program(wrapper: WrapperModule, package: str, target: Path, version: str) -> None:
@@ -235,7 +285,9 @@ def _build_program(wrapper: WrapperModule, package: str, target: Path, version: 
             linker_flags += ["-X", f"{_VERSION_PACKAGE}.{name}={value}"]
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        _go(wrapper, "build", *FLAGS, "-ldflags", " ".join(linker_flags), "-o", str(unfinished), package)
+        limit = ("-p", jobs) if (jobs := os.environ.get(JOBS_VARIABLE)) else ()
+        flags = (*FLAGS, *limit, "-ldflags", " ".join(linker_flags))
+        _go(wrapper, "build", *flags, "-o", str(unfinished), package)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -260,7 +312,13 @@ def _write(path: Path, text: str) -> None:
 def _go(wrapper: WrapperModule, *arguments: str) -> str:
     """Return what a call of Go in the wrapper's folder prints."""
     # No toolchain is downloaded, and what people have in GOFLAGS does not change what is built.
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": str(int(wrapper.needs_c)),
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "",
+        "GOWORK": "off",
+    }
     called = subprocess.run(
         ["go", *arguments], cwd=wrapper.folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -284,7 +342,7 @@ def _timed(what: str, say: Callable[[str], None]) -> Iterator[None]:
 def main(names: Sequence[str] = ()) -> int:
     """Build what is missing of the modules with these names, or of the conformance lane's; return an exit code."""
     began_s = time.monotonic()
-    known = {wrapper.name: wrapper for wrapper in (*WRAPPER_MODULES, NODE, VERSITYGW)}
+    known = {wrapper.name: wrapper for wrapper in EVERY_MODULE}
     wrappers = [known[name] for name in names] or WRAPPER_MODULES
     try:
         missing = [wrapper.name for wrapper in wrappers if built(wrapper) is None]

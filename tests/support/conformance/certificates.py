@@ -1,8 +1,9 @@
-"""Certificates and keys of one cluster: made anew for each start, for loopback only."""
+"""Certificates and keys of one cluster: made anew for each start, for loopback and what else it is given."""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,8 +26,11 @@ class Certificates:
     token_key: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """Return new certificates, written to the folder."""
+def make_certificates(folder: Path, addresses: Sequence[str] = ()) -> Certificates:
+    """Return new certificates, written to the folder.
+
+    :param addresses: at which the API is served beside loopback.
+    """
     folder.mkdir(parents=True)
     folder.chmod(0o700)
     made = Certificates(
@@ -42,7 +46,8 @@ def make_certificates(folder: Path) -> Certificates:
         )
         .sign(authority_key, hashes.SHA256())
     )
-    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]
+    served = (x509.IPAddress(ipaddress.ip_address(one)) for one in ("127.0.0.1", *addresses))
+    names = [*served, x509.DNSName("localhost")]
     server = (
         _builder(_name("127.0.0.1"), authority_name, server_key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)

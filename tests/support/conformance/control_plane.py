@@ -33,8 +33,15 @@ _CONTROLLERS = (
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
 )
-# What gives nodes their taints, and pods their end where a node is gone.
+# What only a cluster with nodes needs; the last three give nodes their taints, and pods their end where a node is gone.
 _NODE_CONTROLLERS = (
+    # What runs pods to an end, once and by the clock.
+    "job-controller",
+    "cronjob-controller",
+    # Knative writes Endpoints, and Kourier reads slices.
+    "endpointslice-mirroring-controller",
+    # What joins the rules of ClusterRoles, as Knative's has them.
+    "clusterrole-aggregation-controller",
     "node-lifecycle-controller",
     "taint-eviction-controller",
     "pod-garbage-collector-controller",
@@ -91,18 +98,24 @@ class ControlPlane:
 
 
 def start_control_plane(
-    programs: dict[str, Path], processes: Processes, folder: Path, *, has_kubelets: bool = False
+    programs: dict[str, Path],
+    processes: Processes,
+    folder: Path,
+    *,
+    has_kubelets: bool = False,
+    addresses: Sequence[str] = (),
 ) -> ControlPlane:
     """Start the three programs over an empty etcd, and wait until the API serves.
 
     :param programs: their files, by name.
     :param folder: gets everything that they keep.
     :param has_kubelets: nodes are real: the API asks their kubelets for logs, and what becomes of nodes is seen to.
+    :param addresses: at which pods reach the API.
     """
     plane = ControlPlane(
         f"https://{LOOPBACK}:{free_port()}",
         folder,
-        make_certificates(folder / "certificates"),
+        make_certificates(folder / "certificates", addresses),
         {name: secrets.token_hex(16) for name in _GROUPS},
     )
     etcd_url = _start_etcd(programs["etcd"], processes, folder)

@@ -1,9 +1,9 @@
-"""Knative Serving's controller and autoscaler as they are. Its webhook, activator and queue proxy do not run here."""
+"""Knative Serving's controller and autoscaler as they are. This lane's cluster has no activator and no queue proxy."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.support.conformance.api import Api, Object, documents
@@ -23,8 +23,11 @@ _MODULE = "tests.support.conformance.network_namespace"
 _POD_IP = "10.244.201.1"
 
 
-def install_knative(built: Built, api: Api) -> None:
-    """Make known what the controllers want to find when they start."""
+def install_knative(built: Built, api: Api, settings: Mapping[str, Mapping[str, str]]) -> None:
+    """Make known what the controllers want to find when they start.
+
+    :param settings: what differs from Knative's own, by ConfigMap.
+    """
     serving, networking, caching = (built.manifests[name] for name in (_SERVING, _NETWORKING, _CACHING))
     install_custom_resources(
         api,
@@ -38,27 +41,32 @@ def install_knative(built: Built, api: Api) -> None:
         one["metadata"]["namespace"] = NAMESPACE
         # A checksum of the example in it, which a webhook would compare.
         one["metadata"].pop("annotations", None)
-        one.setdefault("data", {}).update(_SETTINGS.get(one["metadata"]["name"], {}))
+        one.setdefault("data", {}).update(settings.get(one["metadata"]["name"], {}))
         api.apply(one, strict=False)
+
+
+def knative_settings(queue_image: str, ingress_class: str) -> dict[str, dict[str, str]]:
+    """Return what every cluster of the lanes sets: images without a registry, and who applies the ingress."""
+    return {
+        "config-deployment": {
+            "queue-sidecar-image": queue_image,
+            # Else every revision waits for a registry to name its image's digest.
+            "registries-skipping-tag-resolving": "nvcr.io,index.docker.io,localhost",
+        },
+        "config-network": {"ingress-class": ingress_class},
+        "config-domain": {DOMAIN: ""},
+        # KServe reads it, and wants the key.
+        "config-autoscaler": {"allow-zero-initial-scale": "true"},
+    }
+
+
+def pretend_activator(api: Api) -> None:
+    """Make the activator's Service with an address that nobody asks: revisions want it to have endpoints."""
     for one in _activator():
         api.apply(one)
 
 
-_SETTINGS = {
-    "config-deployment": {
-        "queue-sidecar-image": "knative/queue:none",
-        # Else every revision waits for a registry to name its image's digest.
-        "registries-skipping-tag-resolving": "nvcr.io,index.docker.io",
-    },
-    "config-network": {"ingress-class": INGRESS_CLASS},
-    "config-domain": {DOMAIN: ""},
-    # KServe reads it, and wants the key.
-    "config-autoscaler": {"allow-zero-initial-scale": "true"},
-}
-
-
 def _activator() -> list[Object]:
-    """Return the activator's Service with an address that nobody asks: revisions want it to have endpoints."""
     ports = {"http": (80, 8012), "http2": (81, 8013), "https": (443, 8112)}
     metadata = {"name": "activator-service", "namespace": NAMESPACE}
     return [

@@ -22,32 +22,32 @@ from tests.support.conformance.build import (
 from tests.support.conformance.control_plane import ADMIN, ControlPlane, programs_of, start_control_plane
 from tests.support.conformance.custom_resources import install_custom_resources
 from tests.support.conformance.gateway import Gateway
+from tests.support.conformance.knative import (
+    INGRESS_CLASS,
+    install_knative,
+    knative_settings,
+    pretend_activator,
+    start_knative,
+)
 from tests.support.conformance.knative import NAMESPACE as KNATIVE_NAMESPACE
-from tests.support.conformance.knative import install_knative, start_knative
 from tests.support.conformance.kserve import NAMESPACE as KSERVE_NAMESPACE
 from tests.support.conformance.kserve import install_kserve, start_kserve
 from tests.support.conformance.kubelet import Kubelet, PodFates
 from tests.support.conformance.processes import Processes
 
+# Nobody pulls it.
+_QUEUE_IMAGE = "knative/queue:none"
 _numbers = itertools.count(1)
 # "": objects of the whole cluster.
 _SHARED = ("", KSERVE_NAMESPACE, KNATIVE_NAMESPACE)
 
 
 @dataclass(frozen=True)
-class RealCluster:
-    """A running cluster, and what tests steer.
-
-    :param fates: which pods become ready.
-    :param kubelet: what runs in pods in truth.
-    :param gateway: when routes are taken.
-    """
+class Cluster:
+    """A running cluster, as its administrator sees it."""
 
     plane: ControlPlane
     processes: Processes
-    fates: PodFates
-    kubelet: Kubelet
-    gateway: Gateway
 
     @property
     def api(self) -> Api:
@@ -81,6 +81,20 @@ class RealCluster:
         return self.plane.token_of(namespace, service_account)
 
 
+@dataclass(frozen=True)
+class RealCluster(Cluster):
+    """A cluster without nodes, and what tests steer in it.
+
+    :param fates: which pods become ready.
+    :param kubelet: what runs in pods in truth.
+    :param gateway: when routes are taken.
+    """
+
+    fates: PodFates
+    kubelet: Kubelet
+    gateway: Gateway
+
+
 def start_real_cluster(folder: Path, clean_up: ExitStack) -> RealCluster:
     """Start everything in an order in which each program finds what it looks for once.
 
@@ -94,7 +108,8 @@ def start_real_cluster(folder: Path, clean_up: ExitStack) -> RealCluster:
     plane = start_control_plane(programs_of(build(ETCD), build(KUBE)), processes, folder)
     api = plane.api()
     knative, kserve = build(KNATIVE), build(KSERVE)
-    install_knative(knative, api)
+    install_knative(knative, api, knative_settings(_QUEUE_IMAGE, INGRESS_CLASS))
+    pretend_activator(api)
     start_knative(knative, plane, processes, sockets)
     install_kserve(kserve, api)
     rules = build(MONITORING).manifests[PROMETHEUS_OPERATOR]

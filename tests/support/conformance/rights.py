@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.support.conformance.api import Object
-from tests.support.conformance.real_cluster import RealCluster
+from tests.support.conformance.real_cluster import Cluster
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cluster.md"
 AIRFLOW = "slipway-airflow"
@@ -39,7 +39,7 @@ def _words(text: str) -> list[str]:
 
 
 def grant(
-    cluster: RealCluster, namespace: str, service_account: str, rules: list[Object], *, of: str = ""
+    cluster: Cluster, namespace: str, service_account: str, rules: list[Object], *, of: str = ""
 ) -> None:
     """Give a service account rights in a namespace.
 

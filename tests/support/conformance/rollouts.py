@@ -17,7 +17,7 @@ from slipway_core.rollout.next_action import FirstDeploy, Goal, Observed, Wait
 from slipway_core.rollout.reconciler import Reconciliation
 from slipway_core.spec.release_file import ReleaseSpec, parse_release_spec
 from tests.support.conformance.api import Object
-from tests.support.conformance.real_cluster import RealCluster
+from tests.support.conformance.real_cluster import Cluster, RealCluster
 from tests.support.conformance.rights import AIRFLOW, documented_rules, grant
 from tests.support.waiting import wait_until
 
@@ -43,14 +43,14 @@ class Progress:
     users_safe_s: float | None = None
 
 
-class Rollouts:
-    """The InferenceService `digits` in a namespace of its own.
+class ServiceRollouts:
+    """The InferenceService `digits` in a namespace of its own, on a cluster with nodes or without.
 
     :param mode: KServe's deployment mode.
     :param namespace: its name; "": any.
     """
 
-    def __init__(self, cluster: RealCluster, mode: str, namespace: str = "") -> None:
+    def __init__(self, cluster: Cluster, mode: str, namespace: str = "") -> None:
         self.cluster = cluster
         self.namespace = cluster.new_namespace(name=namespace)
         self.spec: ReleaseSpec = parse_release_spec(
@@ -103,13 +103,6 @@ class Rollouts:
             progress.users_safe_s = time.monotonic()
         return reached
 
-    def until_served(self, shares: Mapping[str, int]) -> None:
-        """Wait until the ingress leads users so: percent by revision."""
-        behaviour = self.cluster.gateway.of(self.namespace)
-        wait_until(
-            lambda: behaviour.served.get(f"{NAME}-predictor") == dict(shares), f"the ingress serves {shares}"
-        )
-
     def observed(self) -> Observed:
         """Return what the driver sees."""
         observed = observe_service(self.hook)
@@ -129,6 +122,19 @@ class Rollouts:
         """
         base, _, plural = path.rpartition("/")
         return self.cluster.api.items(f"{base}/namespaces/{self.namespace}/{plural}")
+
+
+class Rollouts(ServiceRollouts):
+    """The same on the cluster whose pods and routes the tests steer."""
+
+    cluster: RealCluster
+
+    def until_served(self, shares: Mapping[str, int]) -> None:
+        """Wait until the ingress leads users so: percent by revision."""
+        behaviour = self.cluster.gateway.of(self.namespace)
+        wait_until(
+            lambda: behaviour.served.get(f"{NAME}-predictor") == dict(shares), f"the ingress serves {shares}"
+        )
 
 
 @contextmanager

@@ -69,6 +69,20 @@ class AirflowProcesses:
                     process.resume()
             self._supervisor.start(SCHEDULER)
 
+    @contextmanager
+    def dead(self) -> Iterator[None]:
+        """Within it all of Airflow is dead and nobody starts it anew; then it is started."""
+        supervisor = psutil.Process(self._supervisor.pid())
+        doomed = [one for name in self._names for one in self._tree(self.pid(name))]
+        supervisor.suspend()
+        try:
+            for process in doomed:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            yield
+        finally:
+            supervisor.resume()
+
     def _hold_down(self, names: Sequence[str]) -> None:
         """End what the supervisor starts anew, until it has understood that it shall not."""
         deadline = time.monotonic() + _DOWN_LIMIT_S

@@ -94,7 +94,7 @@ def _cluster_for_releases(
         stack.enter_context(_restricted_pods(cluster))
         cluster.add_service_account(PODS_NAMESPACE, rolled_out.spec.conversion.service_account)
         grant(cluster, PODS_NAMESPACE, AIRFLOW, documented_rules("that of the pods"), of=NAMESPACE)
-        settings = stack.enter_context(running_airflow(rolled_out.kubeconfig, logs, _ROLLOUT))
+        settings = stack.enter_context(running_airflow(rolled_out.kubeconfig, logs, {"rollout": _ROLLOUT}))
         node = stack.enter_context(PodNode(cluster.api, node_settings(settings), cluster.plane.certificates))
         cluster.kubelet.elsewhere = is_of_a_release
         stack.callback(setattr, cluster.kubelet, "elsewhere", lambda pod: False)

@@ -8,9 +8,10 @@ machine, and are taken away by whoever comes next where nobody could.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from pathlib import Path
 import psutil
 
 BRIDGE, GATEWAY, SUBNET = "slipway-node", "10.88.7.1", "10.88.7.0/24"
+# The addresses of Services, of which the API's is the first. There is no kube-proxy: only those answer that are given
+# to the bridge.
+SERVICES, API_SERVICE = "10.96.0.0/16", "10.96.0.1"
 CGROUP = "slipway-node"
 CGROUPS = Path("/sys/fs/cgroup")
 # Where programs of a node write whatever they are asked to: these are empty in the enclosure, and end with it.
@@ -45,17 +49,20 @@ class Enclosure:
 
 
 @contextmanager
-def enclosure() -> Iterator[Enclosure]:
-    """Make it all, and take it away at the end."""
+def enclosure(first: Sequence[str] = ("catatonit", "-P")) -> Iterator[Enclosure]:
+    """Make it all, and take it away at the end.
+
+    :param first: the command of the first process.
+    """
     with ExitStack() as clean_up:
         clean_up.enter_context(_private_folders())
         clean_up.enter_context(_cgroups())
         clean_up.enter_context(_bridge())
-        yield clean_up.enter_context(_namespaces())
+        yield clean_up.enter_context(_namespaces(first))
 
 
 @contextmanager
-def _namespaces() -> Iterator[Enclosure]:
+def _namespaces(init: Sequence[str]) -> Iterator[Enclosure]:
     mounts = " && ".join(f"mount -t tmpfs slipway {path}" for path in PRIVATE)
     first = subprocess.Popen(
         [
@@ -64,7 +71,7 @@ def _namespaces() -> Iterator[Enclosure]:
             *("unshare", "--pid", "--mount", "--propagation", "private", "--mount-proc"),
             *("--fork", "--kill-child=SIGKILL", "sh", "-c"),
             # It takes over what is orphaned, as a machine's first process does.
-            f"{mounts} && echo ready && exec catatonit -P",
+            f"{mounts} && echo ready && exec {shlex.join(init)} >/dev/null",
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -143,6 +150,7 @@ def _bridge() -> Iterator[None]:
     _ip("link", "add", BRIDGE, "type", "bridge")
     try:
         _ip("address", "add", f"{GATEWAY}/{SUBNET.rpartition('/')[2]}", "dev", BRIDGE)
+        _ip("address", "add", f"{API_SERVICE}/32", "dev", BRIDGE)
         _ip("link", "set", BRIDGE, "up")
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Lets pods reach a server that listens on this machine's loopback only, and lets tests make it hang."""
+"""Lets pods reach a server that listens on this machine's loopback only, or this machine a pod; tests make it hang."""
 
 from __future__ import annotations
 
@@ -13,25 +13,30 @@ _CHUNK_BYTES = 65536
 
 
 class Relay(threading.Thread):
-    """Takes connections at the bridge's address, and carries them to a port of loopback."""
+    """Takes connections at one address, and carries them to another.
 
-    def __init__(self, port: int) -> None:
+    :param port: where they are carried to.
+    :param target: the address of that port.
+    :param at: the address and port that take them; port 0: any.
+    """
+
+    def __init__(self, port: int, target: str = LOOPBACK, at: tuple[str, int] = (GATEWAY, 0)) -> None:
         super().__init__(name=f"relay-to-{port}", daemon=True)
-        self._target = port
+        self._target, self._host = (target, port), at[0]
         self._loop = asyncio.new_event_loop()
         self._goes_on = asyncio.Event()
         self._goes_on.set()
         # What may pass before it hangs; None: everything.
         self._left_bytes: int | None = None
-        self._server = self._loop.run_until_complete(asyncio.start_server(self._carry, GATEWAY, 0))
+        self._server = self._loop.run_until_complete(asyncio.start_server(self._carry, *at))
         self.port: int = self._server.sockets[0].getsockname()[1]
         self._writers: set[asyncio.StreamWriter] = set()
         self.is_waited_for = threading.Event()
 
     @property
     def address(self) -> str:
-        """Where pods find it."""
-        return f"{GATEWAY}:{self.port}"
+        """Where it is found."""
+        return f"{self._host}:{self.port}"
 
     def run(self) -> None:
         """Serve until the end."""
@@ -70,7 +75,7 @@ class Relay(threading.Thread):
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there_reader, there_writer = await asyncio.open_connection(LOOPBACK, self._target)
+            there_reader, there_writer = await asyncio.open_connection(*self._target)
         except OSError:
             writer.close()
             return

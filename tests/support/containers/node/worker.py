@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import yaml
 
 from tests.support.conformance.control_plane import ADMIN, ControlPlane
 from tests.support.conformance.processes import Processes
-from tests.support.containers.engine import Engine
-from tests.support.containers.node.enclosure import BRIDGE, CGROUP, GATEWAY, SUBNET, Enclosure
+from tests.support.containers.node.enclosure import BRIDGE, CGROUP, GATEWAY, SERVICES, SUBNET, Enclosure
+from tests.support.containers.node.runtime_programs import RuntimePrograms
 
 NODE = "node-1"
-CNI_PLUGINS = Path("/usr/lib/cni")
 PAUSE_IMAGE = "localhost/slipway-stand-in/pause:node"
-_CATATONIT = Path("/usr/bin/catatonit")
-_PAUSE = 'FROM scratch\nCOPY catatonit /pause\nENTRYPOINT ["/pause", "-P"]\n'
 _KUBELET_PORT = 10250
 _IMPORT_LIMIT_S = 600
 
@@ -29,11 +27,14 @@ class Worker:
     """What a node's programs are given.
 
     :param folder: gets all that they keep: images, volumes, logs.
+    :param machine: folders of this machine that every container sees at their own paths, read-only.
     """
 
     enclosure: Enclosure
     processes: Processes
     folder: Path
+    programs: RuntimePrograms
+    machine: tuple[Path, ...] = ()
 
     @property
     def _socket(self) -> Path:
@@ -41,61 +42,49 @@ class Worker:
 
     def start_runtime(self) -> None:
         """Start containerd."""
-        configuration = self.folder / "containerd.toml"
-        configuration.write_text(self._runtime_configuration(), encoding="utf-8")
+        configuration, every_container = self.folder / "containerd.toml", self.folder / "every-container.json"
+        if self.machine:
+            specified = self.enclosure.call(str(self.programs.ctr), "oci", "spec")
+            every_container.write_text(_with_mounts(specified, self.machine), encoding="utf-8")
+        configuration.write_text(self._runtime_configuration(every_container), encoding="utf-8")
         plugins = self.folder / "cni"
         plugins.mkdir()
         (plugins / "10-bridge.conflist").write_text(json.dumps(_network()), encoding="utf-8")
         self.processes.start(
             "containerd",
-            *self.enclosure.command("containerd", "--config", configuration),
+            *self.enclosure.command(self.programs.containerd, "--config", configuration),
             ready=self._runtime_answers,
         )
 
     def _runtime_answers(self) -> bool:
-        asked = self.enclosure.command("ctr", "--address", self._socket, "version")
-        return subprocess.run(asked, capture_output=True, timeout=20, check=False).returncode == 0
+        return (
+            subprocess.run(self._client("version"), capture_output=True, timeout=20, check=False).returncode
+            == 0
+        )
+
+    def _client(self, *words: str) -> list[str | Path]:
+        client = (self.programs.ctr, "--address", self._socket, "--namespace", "k8s.io")
+        return self.enclosure.command(*client, *words)
 
     def ctr(self, *words: str) -> str:
         """Return what containerd's own client says."""
-        return self.enclosure.call("ctr", "--address", str(self._socket), "--namespace", "k8s.io", *words)
+        client = (str(self.programs.ctr), "--address", str(self._socket), "--namespace", "k8s.io")
+        return self.enclosure.call(*client, *words)
 
-    def give_images(self, builder: Engine, images: Mapping[str, str]) -> None:
-        """Give the node images that were built here: there is no registry that it could pull them from.
+    def import_images(self, archive: IO[bytes], what: str) -> None:
+        """Give the node the images of an archive, as `docker save` writes one.
 
-        :param images: the name by which pods ask for it, by the name by which it was built.
+        :param what: names them where it fails.
         """
-        for built, asked in images.items():
-            self._import(builder, built)
-            if asked != built:
-                self.ctr("images", "tag", built, asked)
-
-    def give_pause_image(self, builder: Engine) -> None:
-        """Give the node the image that holds a pod's namespaces: a stand-in, made of catatonit."""
-        if not builder.has(PAUSE_IMAGE):
-            context = self.folder / "pause"
-            context.mkdir()
-            (context / "catatonit").write_bytes(_CATATONIT.read_bytes())
-            (context / "catatonit").chmod(0o755)
-            (context / "Containerfile").write_text(_PAUSE, encoding="utf-8")
-            builder.build(context / "Containerfile", context, PAUSE_IMAGE)
-        self._import(builder, PAUSE_IMAGE)
-
-    def _import(self, builder: Engine, image: str) -> None:
-        saved = builder.command("save", "--format", "docker-archive", image)
-        words = ("ctr", "--address", self._socket, "--namespace", "k8s.io", "images", "import", "-")
-        with subprocess.Popen(
-            saved, env=builder.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        ) as saving:
-            done = subprocess.run(
-                self.enclosure.command(*words),
-                stdin=saving.stdout,
-                capture_output=True,
-                text=True,
-                timeout=_IMPORT_LIMIT_S,
-                check=False,
-            )
-        assert (done.returncode, saving.returncode) == (0, 0), f"{image}: {done.stderr[-1000:]}"
+        done = subprocess.run(
+            self._client("images", "import", "-"),
+            stdin=archive,
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_LIMIT_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{what}: {done.stderr[-1000:]}"
 
     def start_kubelet(self, program: Path, plane: ControlPlane) -> None:
         """Start the kubelet, and wait until the API says that its node is ready."""
@@ -125,12 +114,15 @@ class Worker:
             ready=is_ready,
         )
 
-    def _runtime_configuration(self) -> str:
+    def _runtime_configuration(self, every_container: Path) -> str:
+        based_on = f'base_runtime_spec = "{every_container}"' if self.machine else ""
         return f"""\
 version = 2
 root = "{self.folder / "containerd"}"
 state = "{self.folder / "containerd-state"}"
 oom_score = 0
+# These make folders of the machine, and nothing here needs them.
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 [grpc]
   address = "{self._socket}"
 [ttrpc]
@@ -141,12 +133,14 @@ oom_score = 0
   netns_mounts_under_state_dir = true
   disable_tcp_service = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{CNI_PLUGINS}"
+    bin_dir = "{self.programs.plugins}"
     conf_dir = "{self.folder / "cni"}"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
+    {based_on}
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
+      BinaryName = "{self.programs.runc}"
 """
 
     def _kubelet_configuration(self, plane: ControlPlane) -> dict[str, object]:
@@ -184,8 +178,17 @@ oom_score = 0
         }
 
 
+def _with_mounts(specification: str, folders: Sequence[Path]) -> str:
+    """Return the specification of a container with some more folders to see."""
+    found = json.loads(specification)
+    for folder in folders:
+        mount = {"type": "bind", "source": str(folder), "destination": str(folder)}
+        found["mounts"].append({**mount, "options": ["rbind", "ro"]})
+    return json.dumps(found)
+
+
 def _network() -> dict[str, object]:
-    """Return how pods get an address at the bridge: one network, and no way out of it."""
+    """Return how pods get an address at the bridge: one network, and no way out of it but to Services."""
     return {
         "cniVersion": "1.0.0",
         "name": "slipway-node",
@@ -194,7 +197,11 @@ def _network() -> dict[str, object]:
                 "type": "bridge",
                 "bridge": BRIDGE,
                 "ipMasq": False,
-                "ipam": {"type": "host-local", "ranges": [[{"subnet": SUBNET, "gateway": GATEWAY}]]},
+                "ipam": {
+                    "type": "host-local",
+                    "ranges": [[{"subnet": SUBNET, "gateway": GATEWAY}]],
+                    "routes": [{"dst": SERVICES, "gw": GATEWAY}],
+                },
             }
         ],
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from slipway_core.record.arrivals import run_id_for
 from slipway_core.record.events import Event
 from slipway_core.spec.run_overrides import RELEASE_PARAMETERS
 from slipway_sandbox.demo.airflow_client import AirflowClient, DagRun
-from slipway_sandbox.demo.chapters import CHAPTERS
+from slipway_sandbox.demo.chapters import CHAPTERS, Chapter
 from slipway_sandbox.demo.counts import Traffic
 from slipway_sandbox.demo.narrator import Narrator, in_words
 from slipway_sandbox.demo.records import Records
@@ -112,9 +113,15 @@ def airflow(build: Any) -> FakeAirflow:
     return FakeAirflow(build["recorded"])
 
 
-def story_of(airflow: FakeAirflow, good_traffic: Traffic, output: io.StringIO | None = None) -> Story:
+def story_of(
+    airflow: FakeAirflow,
+    good_traffic: Traffic,
+    output: io.StringIO | None = None,
+    chapters: Sequence[Chapter] = CHAPTERS,
+) -> Story:
     narrator = Narrator(Console(file=output or io.StringIO(), width=120))
-    return Story(airflow, airflow.store, "slipway", FakeClients(good_traffic), narrator, poll_s=0)
+    clients = FakeClients(good_traffic)
+    return Story(airflow, airflow.store, "slipway", clients, narrator, chapters=chapters, poll_s=0)
 
 
 def test_the_story_is_told_to_its_end(airflow: FakeAirflow, good_traffic: Traffic) -> None:
@@ -155,30 +162,20 @@ def test_a_chapter_that_goes_wrong_ends_the_story(airflow: FakeAirflow, good_tra
     assert [one.as_expected for one in story.results] == [True, False]
 
 
-def test_an_event_that_starts_nothing_ends_the_story(
-    airflow: FakeAirflow, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_that_starts_nothing_ends_the_story(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """Waiting for the run of version 2 has a limit, and its chapter then has no run."""
-    impatient = tuple(
-        type(chapter)(chapter.version, chapter.title, chapter.started_by, chapter.outcome, limit_s=0.05)
-        for chapter in CHAPTERS
-    )
-    monkeypatch.setattr("slipway_sandbox.demo.story.CHAPTERS", impatient)
+    impatient = [replace(chapter, limit_s=0.05) for chapter in CHAPTERS]
     airflow.intake_works = False
-    story = story_of(airflow, good_traffic)
+    story = story_of(airflow, good_traffic, chapters=impatient)
     story.tell()
     assert story.results[1].run is None
 
 
-def test_a_run_that_does_not_end_is_named(
-    airflow: FakeAirflow, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_does_not_end_is_named(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """The error names version, run and what was seen last."""
-    first = CHAPTERS[0]
-    impatient = (type(first)(first.version, first.title, first.started_by, first.outcome, limit_s=0),)
-    monkeypatch.setattr("slipway_sandbox.demo.story.CHAPTERS", impatient)
+    impatient = [replace(CHAPTERS[0], limit_s=0)]
     with pytest.raises(TimedOutError, match=r"version 1 did not end.*manual-1"):
-        story_of(airflow, good_traffic).tell()
+        story_of(airflow, good_traffic, chapters=impatient).tell()
 
 
 def test_an_airflow_that_stumbles_is_asked_again(airflow: FakeAirflow, good_traffic: Traffic) -> None:

@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools names the programs that are built from this module, so that its go.sum covers them.
+package tools
+
+import (
+	_ "knative.dev/serving/cmd/activator"
+	_ "knative.dev/serving/cmd/queue"
+)

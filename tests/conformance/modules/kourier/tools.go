@@ -1,0 +1,8 @@
+//go:build tools
+
+// Package tools names the programs that are built from this module, so that its go.sum covers them.
+package tools
+
+import (
+	_ "knative.dev/net-kourier/cmd/kourier"
+)
