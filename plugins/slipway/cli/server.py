@@ -18,6 +18,7 @@ from slipway_core.errors import ServerUnavailableError, UserError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from slipway_core.doctor.report import DoctorReport
     from slipway_core.fleet.parity import Parity
     from slipway_core.read_model.documents import FreezeLine, ModelDocument
     from slipway_core.read_model.landed import Landed, LandedProblem
@@ -165,6 +166,24 @@ class Server:
             _parsed(ReleaseView, document.get("release"), path),
             None if live is None else _parsed(LiveDocument, live, path),
         )
+
+    def examined(self) -> DoctorReport:
+        """Return what the last examination of the installation found; `age_s` is how long ago.
+
+        :raises UserError: there was none, or the answer is not of this version.
+        """
+        from slipway_core.doctor.report import DoctorReport
+
+        try:
+            answer = self._json("/doctor")
+        except NotThereError as error:
+            raise UserError(
+                "the installation was not examined yet",
+                expected="a report of its daily examination",
+                found=error.found,
+                remedy="start the DAG installation_examination, or run `slipway doctor` in a worker",
+            ) from None
+        return _parsed(DoctorReport, {key: answer.get(key) for key in DoctorReport.model_fields}, "/doctor")
 
     def _read_unrecorded(self, answer: Mapping[str, Any], path: str) -> None:
         from slipway_core.read_model.landed import LandedProblem

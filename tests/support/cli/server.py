@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slipway.cli.invocation import Clock
+from slipway_core.doctor.report import DoctorReport
 from slipway_core.fleet.parity import Parity
 from slipway_core.read_model.documents import FreezeLine, ModelDocument
 from slipway_core.read_model.landed import Landed, LandedProblem
@@ -31,6 +32,7 @@ class FakeSlipway:
         self.api = api
         self.models: dict[str, ModelDocument | str] = {}
         self.fleets: dict[str, Parity] = {}
+        self.examined: DoctorReport | None = None
         self.views: dict[tuple[str, int], ReleaseView] = {}
         self.live: dict[str, LiveDocument] = {}
         self.runs: dict[str, dict[str, Any]] = {}
@@ -60,6 +62,13 @@ class FakeSlipway:
             fleet = self.fleets.get(bare.removeprefix("/slipway/api/fleets/"))
             return (
                 NOT_THERE if fleet is None else (200, {**fleet.model_dump(mode="json"), "agree": fleet.agree})
+            )
+        if bare == "/slipway/api/doctor":
+            report = self.examined
+            return (
+                NOT_THERE
+                if report is None
+                else (200, {**report.model_dump(mode="json"), "exit_code": int(report.code), "age_s": 9})
             )
         if bare.startswith("/slipway/api/landed/"):
             return 200, self.landed.model_dump(mode="json")

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 import slipway_core
 from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.words import span
 from slipway.deployment.settings import folder_of, text_of
+from slipway_core.doctor.report import OLD_AFTER
 
 if TYPE_CHECKING:
+    from slipway.cli.invocation import Invocation
     from slipway.doctor.installation import Permission
     from slipway_core.doctor.line import Line
     from slipway_core.doctor.report import DoctorReport
@@ -83,3 +86,23 @@ def examine_here(
     name = bucket or text_of("SLIPWAY_BUCKET") or str(Variable.get("slipway_bucket", default=""))
     installation = Installation(name, folder, text_of("SLIPWAY_INTAKE_QUEUE_URL"), permitted)
     return examine(installation, examinations, show, where=f"a command on {socket.gethostname()}")
+
+
+def last_report(invocation: Invocation, only: frozenset[str]) -> DoctorReport:
+    """Return what the daily examination found last, and print its lines with its age.
+
+    :param only: the names of examinations; empty for all.
+    """
+    found = invocation.server.examined()
+    report = found.model_copy(
+        update={"lines": tuple(line for line in found.lines if not only or line.examination in only)}
+    )
+    for line in report.lines:
+        invocation.printer.say(line.as_text())
+    age = invocation.clock.now() - report.ended_at
+    told = f"examined {span(age.total_seconds())} ago by {report.where}"
+    if age > OLD_AFTER:
+        invocation.warn(f"{told}: it should be every day, so see whether its DAG is paused")
+    else:
+        invocation.printer.say(told)
+    return report

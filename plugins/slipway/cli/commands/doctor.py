@@ -23,6 +23,7 @@ def add_to(app: typer.Typer) -> None:
             "slipway doctor",
             "slipway doctor --only rights --only bucket",
             "slipway doctor --write -o json",
+            "slipway doctor --last",
         ),
     )(doctor)
 
@@ -52,6 +53,10 @@ def doctor(
             help="Also deploy a model of doctor's own, whose errors and hangs must be counted; it is removed again.",
         ),
     ] = False,
+    last: Annotated[
+        bool,
+        typer.Option("--last", help="Examine nothing: show what Airflow's daily examination found last."),
+    ] = False,
     bucket: Annotated[
         str, typer.Option("--bucket", help="The bucket, if Airflow's variable slipway_bucket names none.")
     ] = "",
@@ -64,18 +69,23 @@ def doctor(
 
     It looks with the connections and the rights of the process in which it runs: run it in a worker. It only reads,
     unless an option permits more. What hangs is given up, and the rest goes on; what could not be looked at is
-    UNKNOWN, which is not ok. Exit code: 0 nothing is wrong; 1 something is; 2 something could not be examined.
-    """
-    from slipway.cli.checking.doctoring import airflow_at_hand, examine_here, permissions
+    UNKNOWN, which is not ok. With --last it shows, from anywhere, what Airflow's daily examination found.
 
-    with airflow_at_hand():
-        report = examine_here(
-            tuple(only or ()),
-            permissions(write=write, event=event, plant=plant),
-            bucket,
-            releases,
-            lambda line: invocation.printer.say(line.as_text()),
-        )
+    Exit code: 0 nothing is wrong; 1 something is; 2 something could not be examined.
+    """
+    from slipway.cli.checking.doctoring import airflow_at_hand, examine_here, last_report, permissions
+
+    if last:
+        report = last_report(invocation, frozenset(only or ()))
+    else:
+        with airflow_at_hand():
+            report = examine_here(
+                tuple(only or ()),
+                permissions(write=write, event=event, plant=plant),
+                bucket,
+                releases,
+                lambda line: invocation.printer.say(line.as_text()),
+            )
     if output is not Format.TABLE:
         invocation.printer.show({**report.model_dump(mode="json"), "exit_code": int(report.code)})
     invocation.printer.say(summary(report.lines))

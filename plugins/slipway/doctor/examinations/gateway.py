@@ -76,7 +76,11 @@ class GatewayExamination(Examination):
             if note in KNOWN.values():
                 yield self.warning(what, note, remedy="see docs/cluster.md, Gateways and weight 0")
             else:
-                yield self.unknown(what, note, remedy="slipway doctor --only planted_faults --plant")
+                yield self.unknown(
+                    what,
+                    note,
+                    remedy="after a rollback `slipway explain MODEL VERSION` tells whether anybody was still led there",
+                )
 
 
 async def _status_of(endpoint: Endpoint) -> str:
