@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway_core.errors import SlipwayError
+from slipway_core.errors import SlipwayError, UserError
 from slipway_core.identifiers import list_models
 from slipway_core.rollout.fields import FIELD_MANAGER
 from slipway_core.spec.release_file import ReleaseSpec, load_model_spec
@@ -76,7 +76,7 @@ class Installation:
     def cluster(self) -> KubernetesObjects:
         """Return the cluster of the connection.
 
-        :raises AirflowNotFoundException: there is no such connection.
+        :raises UserError: there is no such connection, or it leads to no cluster.
         """
         # Two Kubernetes clients: whoever examines the bucket needs neither.
         from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
@@ -84,8 +84,17 @@ class Installation:
         from slipway_kubernetes.asking import asking_again
         from slipway_kubernetes.client import KubernetesObjects
 
+        try:
+            api = asking_again(KubernetesHook(conn_id=self.kubernetes_conn_id).get_conn)
+        except Exception as error:  # what the client raises of a kubeconfig has no common base
+            raise UserError(
+                f"the connection {self.kubernetes_conn_id!r} leads to no cluster",
+                expected="in_cluster, or a kubeconfig that can be read: docs/cluster.md",
+                found=type(error).__name__,
+                remedy=f"airflow connections get {self.kubernetes_conn_id}",
+            ) from error
         return KubernetesObjects(
-            asking_again(KubernetesHook(conn_id=self.kubernetes_conn_id).get_conn),
+            api,
             refused_remedy=f"check the rights and the address of the connection {self.kubernetes_conn_id!r}",
             away_remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
             field_manager=FIELD_MANAGER,

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import ClassVar
 
 from airflow.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from slipway.doctor.examination import EXAMINATIONS, Examination
 from slipway.doctor.installation import ANSWER_LIMIT_S, Installation
@@ -45,6 +46,8 @@ class ClocksExamination(Examination):
             theirs = ask()
         except SlipwayError as error:
             return self.of_error(f"clock of {name}", error)
+        except AirflowNotFoundException as error:
+            return self.unknown(f"clock of {name}", str(error), remedy="slipway doctor --only connections")
         except OSError as error:
             return self.unknown(
                 f"clock of {name}",

@@ -123,6 +123,17 @@ def test_a_cluster_that_does_not_answer_leaves_the_rights_unknown(
         assert {line.status for line in examined(installation, name).values()} == {Status.UNKNOWN}
 
 
+def test_a_connection_that_leads_to_no_cluster_has_failed(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kubeconfig is not there."""
+    connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(tmp_path / "none")}}
+    monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
+    for name in ("rights", "kserve", "guard", "images"):
+        (line,) = examined(installation, name).values()
+        assert (line.status, "leads to no cluster" in line.found) == (Status.FAILED, True)
+
+
 def test_a_config_map_that_cannot_be_seen_is_unknown(installation: Installation) -> None:
     """Not everybody may read it."""
     found = examined(installation, "kserve")
@@ -183,6 +194,15 @@ def test_without_a_model_gateway_and_metrics_are_unknown(installation: Installat
     found = examined(installation, "metrics")
     assert found["a live look"].status is Status.UNKNOWN
     assert examined(installation, "release_files")["canary of digits"].status is Status.SKIPPED
+
+
+def test_a_release_file_that_cannot_be_read_has_failed(installation: Installation) -> None:
+    """The others are looked at all the same."""
+    (installation.releases_dir / "broken.yaml").write_text("model: other\n", encoding="utf-8")
+    found = examined(installation, "release_files")
+    assert found["release file of broken"].status is Status.FAILED
+    assert found["release file of broken"].remedy.startswith("slipway lint ")
+    assert found["canary of digits"].status is Status.SKIPPED
 
 
 def test_a_guard_that_looks_is_ok_and_one_that_has_stopped_has_failed(

@@ -9,12 +9,14 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from slipway.doctor.examination import chosen_examinations
 from slipway.doctor.examining import examine
 from slipway.doctor.installation import Installation, Permission
 from slipway_core.doctor.line import Line, Status
-from tests.support.store.connections import CREDENTIALS
+from slipway_sandbox.host.ports import LOOPBACK, free_port
+from tests.support.store.connections import CREDENTIALS, aws_connection
 
 MANIFESTS = Path(__file__).resolve().parents[4] / "include" / "manifests"
 
@@ -182,9 +184,6 @@ def test_a_server_that_does_not_answer_leaves_the_bucket_unknown(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silence is never ok."""
-    from slipway_sandbox.host.ports import LOOPBACK, free_port
-    from tests.support.store.connections import aws_connection
-
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
     found = statuses(examined(installation, "bucket", "intake_queue"))
     assert set(found.values()) == {Status.UNKNOWN}
@@ -211,3 +210,38 @@ def test_an_event_that_does_not_come_is_unknown(
     installation.permitted = frozenset({Permission.EVENT})
     line = examined(installation, "upload_event")["event of an upload"]
     assert (line.status, "model_intake" in line.remedy) == (Status.UNKNOWN, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "what", "action"),
+    [
+        ("get_bucket_versioning", "versioning", "s3:GetBucketVersioning"),
+        ("get_bucket_lifecycle_configuration", "lifecycle", "s3:GetLifecycleConfiguration"),
+        ("get_bucket_policy", "policy", "s3:GetBucketPolicy"),
+    ],
+)
+def test_a_setting_that_the_role_may_not_read_is_unknown(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, method: str, what: str, action: str
+) -> None:
+    """The line names the right, and the other settings are looked at."""
+    store = installation.store()
+
+    def refuse(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, method)
+
+    monkeypatch.setattr(store.client, method, refuse)
+    monkeypatch.setattr(installation, "store", lambda: store)
+    found = examined(installation, "bucket")
+    assert found[what].status is Status.UNKNOWN
+    assert action in found[what].remedy
+    assert sum(line.status is Status.UNKNOWN for line in found.values()) == 1
+
+
+def test_the_clock_of_the_store_is_compared_and_an_airflow_that_is_away_is_unknown(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """moto runs here, so it has our clock."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", f"http://{LOOPBACK}:{free_port()}")
+    found = statuses(examined(installation, "clocks"))
+    assert found["clock of the object store"] is Status.OK
+    assert found["clock of Airflow"] is Status.UNKNOWN

@@ -30,5 +30,5 @@ def test_the_report_is_kept_before_the_task_fails(
     found = {line.what: line.status for line in report.lines}
     assert found["conditions, listings, digests"] is Status.OK
     assert found["connection kubernetes_default"] is Status.FAILED
-    assert found["rights"] is Status.UNKNOWN
+    assert found["rights"] is Status.FAILED
     assert report.where == "the DAG installation_examination"
