@@ -66,18 +66,14 @@ class ConnectionsExamination(Examination):
                 what, "there is none", expected="docs/settings.md has its fields", remedy=remedy, why=why
             )
         conn_type, shown = found
-        if types and conn_type not in types:
-            return self.failed(
-                what,
-                shown,
-                expected=f"type {' or '.join(types)}",
-                remedy=_recreate(conn_id, types[0]),
-                why=why,
-            )
         if shown.endswith(_UNREADABLE):
             return self.failed(
                 what, shown, expected="a JSON object", remedy=_recreate(conn_id, conn_type), why=why
             )
+        if types and conn_type not in types:
+            # The hooks read its fields whatever its type; forms and secrets backends may not.
+            expected = f"type {' or '.join(types)}"
+            return self.warning(what, shown, expected=expected, remedy=_recreate(conn_id, types[0]), why=why)
         return self.ok(what, shown)
 
     def _optional(self, conn_id: str, without: str) -> Line:

@@ -58,20 +58,20 @@ def test_a_connection_that_is_not_there_has_failed(
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "status"),
     [
-        {"conn_type": "http", "host": "s3"},
-        {"conn_type": "aws", "extra": "[1]"},
-        {"conn_type": "aws", "extra": "no json"},
+        ({"conn_type": "http", "host": "s3"}, Status.WARNING),
+        ({"conn_type": "aws", "extra": "[1]"}, Status.FAILED),
+        ({"conn_type": "aws", "extra": "no json"}, Status.FAILED),
     ],
     ids=["type", "list", "text"],
 )
-def test_a_connection_that_cannot_be_used_has_failed(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any]
+def test_a_connection_of_another_form_is_found(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, value: dict[str, Any], status: Status
 ) -> None:
-    """Of another type, or with an extra that cannot be read."""
+    """Of another type, which the hooks do not mind, or with an extra that cannot be read."""
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(value))
-    assert examined(installation)["connection aws_default"].status is Status.FAILED
+    assert examined(installation)["connection aws_default"].status is status
 
 
 def test_bucket_queue_and_variables_are_named(
