@@ -1,12 +1,13 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `doctor`, `fuzz`, `infrastructure`,
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `traffic`, `doctor`, `fuzz`, `infrastructure`, `push-images`,
 #              `bench-judge` (ARGS=--quick), `provider` (ARGS=3.2), `requirements` (ARGS=--upgrade) and `manifests`
 #              (ARGS=--check), or to pytest by `test`, `store-test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
+#   REGISTRY=… the registry and path for `push-images`: 111122223333.dkr.ecr.eu-west-1.amazonaws.com/slipway
 #   ONLY=…     names of figures for `bench`, lanes of tests for `test` (unit, dags, browser, contract, measures, e2e), or images
-#              for `images-test`
+#              for `images-test` and `push-images`
 #   VERSION=…  the version whose section `changelog` writes; without it, the section is only shown
 #   TAG=…      the tag that `release-check` holds against the version of pyproject.toml
 #   BASE=…     the base image for `images-test`, instead of a stand-in that is made here: python:3.11-slim-bookworm
@@ -19,6 +20,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 PYTHON ?=
 ARGS ?=
 ONLY ?=
+REGISTRY ?=
 RUNS ?=
 SEED ?=
 BASE ?=
@@ -37,7 +39,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins:$(CURDIR)/include
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup images images-test compose-test node-test demo up down traffic doctor status test store-test provider manifests conformance cluster-demo cluster-test chaos fleet-faults fuzz bench bench-judge lint \
-	format infrastructure ci nightly changelog release-check requirements clean
+	format infrastructure push-images ci nightly changelog release-check requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -150,16 +152,19 @@ nightly: setup ## What takes hours: every case and story that CI leaves out, eac
 infrastructure: $(VENV)/slipway.stamp ## CloudFormation templates of what Slipway needs on AWS, into dist/infrastructure (ARGS=--help)
 	@$(BIN)/python -m slipway_infrastructure $(ARGS)
 
+push-images: $(VENV)/slipway.stamp ## Build all images, push them to REGISTRY=…, write digests and package lists (or ONLY=guard,verify; ARGS=--help)
+	@$(BIN)/python -m slipway_infrastructure.images $(if $(ONLY),--only "$(ONLY)") $(ARGS) $(REGISTRY)
+
 changelog: $(VENV)/slipway.stamp ## Join the fragments in changes/ to a section of CHANGELOG.md (VERSION=0.2.0), or show it
 	@$(BIN)/towncrier build $(if $(VERSION),--version "$(VERSION)" --yes,--version Unreleased --draft)
 
 release-check: $(VENV)/slipway.stamp ## Check a release without publishing it: version, tag (TAG=v0.1.0), changelog, packages in dist/
 	@$(BIN)/python .ci/release.py check $(if $(TAG),--tag "$(TAG)")
 
-requirements: $(VENV)/slipway.stamp ## Pin requirements*.in and include/images/*/requirements.in with hashes; ARGS=--upgrade takes the newest
+requirements: $(VENV)/slipway.stamp ## Pin requirements*.in, and those of the images, with hashes; ARGS=--upgrade takes the newest
 	@$(COMPILE) $(ARGS) requirements.in -o requirements.txt
 	@$(COMPILE) $(ARGS) requirements-dev.in -o requirements-dev.txt -c requirements.txt
-	@for folder in include/images/*/; do echo "$$folder"; \
+	@for folder in include/images/*/ include/slipway_infrastructure/images/; do echo "$$folder"; \
 		$(COMPILE) $(ARGS) --directory "$$folder" requirements.in -o requirements.txt; done
 
 clean: down ## Remove everything that set-up and runs have made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
+from slipway_infrastructure.images.__main__ import main as push_images
 from slipway_sandbox.host.ports import FREE_PORT_RANGE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,6 +93,26 @@ def test_a_release_is_checked_before_it_is_published() -> None:
     assert "password" not in (GITHUB / "workflows" / "release.yaml").read_text(encoding="utf-8").replace(
         "no password", ""
     )
+
+
+def test_images_are_pushed_without_a_stored_key() -> None:
+    """Only where a registry is named, by the role that trusts this event of the repository."""
+    workflow = read(GITHUB / "workflows" / "images.yaml")
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    (job,) = workflow["jobs"].values()
+    assert job["if"] == "vars.SLIPWAY_REGISTRY != ''"
+    assert job["permissions"] == {"contents": "read", "id-token": "write"}
+    assert "secrets." not in (GITHUB / "workflows" / "images.yaml").read_text(encoding="utf-8")
+    (command,) = commands(workflow)
+    assert push_images(_filled_in(shlex.split(command)[3:])) == 0
+
+
+def _filled_in(words: list[str]) -> list[str]:
+    """Return the words of the workflow's command with values in place of its variables, as a dry run."""
+    values = {"$REGISTRY": "registry.example.com/slipway", "${GITHUB_REF_NAME#v}": "1.0.0", "$IMAGES": ""}
+    values["$RELEASE"] = "26.07"
+    own = ["--build-arg", f"tensorrt-llm:TENSORRT_LLM_COMMIT={'0' * 40}", "--dry-run"]
+    return [values.get(word, word) for word in words] + own
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=by_name)
