@@ -153,6 +153,12 @@ HELM = WrapperModule("helm", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/he
 VERSITYGW = WrapperModule(
     "versitygw", "github.com/versity/versitygw", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}
 )
+# A real registry of images: another lane's (tests/containers/test_image_push.py).
+REGISTRY = WrapperModule(
+    "registry",
+    "github.com/distribution/distribution/v3",
+    {"registry": "github.com/distribution/distribution/v3/cmd/registry"},
+)
 # The way of a request in a cluster with a node: the lane of tests/cluster.
 KNATIVE_DATA = WrapperModule(
     "knative-data",
@@ -197,7 +203,7 @@ CNI = WrapperModule(
 PAUSE = WrapperModule("pause", "slipway.dev/conformance/pause", {"pause": "slipway.dev/conformance/pause"})
 RUNTIME_MODULES = (CONTAINERD, RUNC, CNI, PAUSE)
 WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE, MONITORING, HELM)
-EVERY_MODULE = (*WRAPPER_MODULES, NODE, VERSITYGW, KNATIVE_DATA, KOURIER, *RUNTIME_MODULES)
+EVERY_MODULE = (*WRAPPER_MODULES, NODE, VERSITYGW, REGISTRY, KNATIVE_DATA, KOURIER, *RUNTIME_MODULES)
 
 
 @dataclass(frozen=True)
