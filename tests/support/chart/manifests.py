@@ -3,12 +3,14 @@
     python -m tests.support.chart.manifests [--check]
 
 The chart is the source. Each template with objects gets one file of the same path, and each folder a
-kustomization.yaml. The digest of the chart is in the first one, so that a rendering that is out of date is noticed
-where there is no Helm.
+kustomization.yaml. The first one has the digests of the chart and of the rendered files, so that a rendering that is
+out of date, or was changed by hand, is noticed where there is no Helm.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,7 +27,9 @@ _HEAD = "# Rendered by `make manifests` from include/charts/slipway: change the 
 BASE = ("airflow", "guard", "network", "serving", "staging", "teams")
 # The guard runs in one of two ways. The base has the Deployment.
 _CRON_JOB = "guard/cronjob.yaml"
-_DIGEST = re.compile(r"^# SHA-256 of the chart: ([0-9a-f]{64})$", re.MULTILINE)
+_DIGESTS = re.compile(
+    r"^# SHA-256 of the chart: ([0-9a-f]{64})\n# SHA-256 of the rendered files: ([0-9a-f]{64})$", re.MULTILINE
+)
 
 
 def rendered_files(helm: Helm) -> dict[str, str]:
@@ -47,7 +51,11 @@ def _kustomizations(files: Mapping[str, str]) -> dict[str, str]:
         if path != _CRON_JOB:
             by_folder.setdefault(folder, []).append(name)
     made = {f"{folder}/{KUSTOMIZATION}": _kustomization(names) for folder, names in by_folder.items()}
-    return made | {KUSTOMIZATION: _kustomization(BASE, f"# SHA-256 of the chart: {chart_digest()}\n")}
+    digests = (
+        f"# SHA-256 of the chart: {chart_digest()}\n"
+        f"# SHA-256 of the rendered files: {files_digest({**files, **made})}\n"
+    )
+    return made | {KUSTOMIZATION: _kustomization(BASE, digests)}
 
 
 def _kustomization(resources: Sequence[str], more: str = "") -> str:
@@ -57,19 +65,30 @@ def _kustomization(resources: Sequence[str], more: str = "") -> str:
     )
 
 
-def recorded_digest() -> str:
-    """Return the digest of the chart that include/manifests was rendered from; "": it names none."""
-    found = _DIGEST.search((MANIFESTS / KUSTOMIZATION).read_text(encoding="utf-8"))
-    return found[1] if found else ""
+def files_digest(files: Mapping[str, str]) -> str:
+    """Return the digest of rendered files, by path; the first kustomization.yaml, which has it, is left out."""
+    named = sorted((path, text) for path, text in files.items() if path != KUSTOMIZATION)
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
-def outdated(files: Mapping[str, str]) -> list[str]:
-    """Return the paths of files that are missing, differ, or are rendered no longer."""
-    there = {
+def recorded_digests() -> tuple[str, str]:
+    """Return the digests of the chart and of the rendered files that include/manifests names; "": it names none."""
+    found = _DIGESTS.search((MANIFESTS / KUSTOMIZATION).read_text(encoding="utf-8"))
+    return (found[1], found[2]) if found else ("", "")
+
+
+def files_there() -> dict[str, str]:
+    """Return the text of every rendered file in include/manifests, by its path."""
+    return {
         path.relative_to(MANIFESTS).as_posix(): text
         for path in MANIFESTS.rglob("*.yaml")
         if (text := path.read_text(encoding="utf-8")).startswith(_HEAD)
     }
+
+
+def outdated(files: Mapping[str, str]) -> list[str]:
+    """Return the paths of files that are missing, differ, or are rendered no longer."""
+    there = files_there()
     return sorted(path for path in files.keys() | there.keys() if files.get(path) != there.get(path))
 
 
