@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.containers.engine import NoEngineError
+from tests.support.containers.node.enclosure import alone
 from tests.support.containers.node.node_cluster import require_programs
 from tests.support.containers.node.runtime_programs import WITHOUT_SECCOMP
 
@@ -49,3 +50,12 @@ def test_a_container_is_run_without_its_filter_by_a_runc_that_knows_none(tmp_pat
     assert done.stdout.split() == list(words)
     left = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert left == {"process": {"user": {"uid": 10001}}, "linux": {}}
+
+
+def test_a_second_node_on_a_machine_is_refused(tmp_path: Path) -> None:
+    """It would take away the bridge of the first one; when that has ended, it may begin."""
+    path = tmp_path / "lock"
+    with alone(path), pytest.raises(NoEngineError, match="Another node runs on this machine"), alone(path):
+        pass
+    with alone(path):
+        pass

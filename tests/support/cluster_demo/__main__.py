@@ -19,7 +19,7 @@ from slipway_sandbox.host.images import ImageError, build_image
 from slipway_sandbox.host.progress import Steps
 from slipway_sandbox.host.settings import PROJECT_ROOT
 from slipway_sandbox.services.triton_install import TritonInstall
-from tests.support.cluster_demo.cluster import build_all
+from tests.support.cluster_demo.cluster import build_all, served_by
 from tests.support.cluster_demo.counting import PROGRAM as PROMETHEUS
 from tests.support.cluster_demo.images import POD_PROGRAMS
 from tests.support.cluster_demo.running import RunningDemo, running_demo
@@ -63,7 +63,7 @@ def prepare(console: Console, steps: Steps) -> RuntimePrograms:
         for name in (*POD_PROGRAMS, "triton"):
             build_image(name)
         TritonInstall.prepare()
-    console.print(versions(programs), highlight=False)
+    console.print(f"{versions(programs)}, {served_by()}", highlight=False, soft_wrap=True)
     if not programs.has_seccomp:
         console.print("runc is built without libseccomp: no filter of system calls is applied.")
     return programs

@@ -76,6 +76,12 @@ class ServingCluster:
         return ready_address(self.api, KOURIER_NAMESPACE, GATEWAY_APP)
 
 
+def served_by() -> str:
+    """Return the versions of what serves models."""
+    names = {KSERVE: "KServe", KNATIVE: "Knative Serving", KOURIER: "Kourier"}
+    return ", ".join(f"{name} {build(module).versions[module.main]}" for module, name in names.items())
+
+
 def build_all(folder: Path, steps: Steps) -> RuntimePrograms:
     """Build what is missing, and return what runs containers.
 
@@ -175,14 +181,18 @@ def _apply(api: Api, *files: Path, aliases: list[Object] | None = None) -> None:
         if one["kind"] in _LEFT_OUT:
             continue
         if one["kind"] == "Deployment":
-            _adapt(one, aliases)
+            adapt(one, aliases)
         if one["kind"] == "ConfigMap":
             # A checksum of the example in it, which a webhook would compare.
             one["metadata"].pop("annotations", None)
         api.apply(one, strict=False)
 
 
-def _adapt(deployment: Object, aliases: list[Object] | None) -> None:
+def adapt(deployment: Object, aliases: list[Object] | None = None) -> None:
+    """Change a module's own Deployment to what one small node has.
+
+    :param aliases: names that its pods know.
+    """
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     if container["image"].startswith(_KO):

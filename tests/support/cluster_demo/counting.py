@@ -41,7 +41,7 @@ class QueueProxies(threading.Thread):
         written: list[Object] | None = None
         while True:
             try:
-                found = [one for pod in self._api.items("/api/v1/pods") if (one := _target(pod))]
+                found = [one for pod in self._api.items("/api/v1/pods") if (one := target(pod))]
             except Exception:  # the thread must outlive whatever it is, or the judge would see no new pod
                 log.exception("the pods could not be looked at")
             else:
@@ -57,7 +57,8 @@ class QueueProxies(threading.Thread):
         self.join()
 
 
-def _target(pod: Object) -> Object | None:
+def target(pod: Object) -> Object | None:
+    """Return how Prometheus asks a pod's queue proxy; None: it has none, or no address yet."""
     ports = (port for container in pod["spec"]["containers"] for port in container.get("ports", []))
     number = next((port["containerPort"] for port in ports if port.get("name") == _PORT_NAME), None)
     address = pod["status"].get("podIP")

@@ -71,11 +71,11 @@ def ended_by_the_guard(cluster: ServingCluster, traffic: Callable[[], Traffic], 
     wait_until(lambda: not served_percent(cluster), "Knative leads all users to stable", LIMIT_S, poll_s=0.3)
     snapshots = len(traffic().snapshots)
     wait_until(lambda: len(traffic().snapshots) > snapshots + 3, "clients are answered", LIMIT_S, poll_s=0.3)
-    safe_s = max((at - killed_at for at in _answered(traffic(), version)), default=0.0)
+    safe_s = max((at - killed_at for at in seconds_answered(traffic(), version)), default=0.0)
     return GuardedEnd(patched_s, max(0.0, safe_s), weight, _job(cluster))
 
 
-def _answered(traffic: Traffic, version: int) -> list[float]:
+def seconds_answered(traffic: Traffic, version: int) -> list[float]:
     """Return the seconds in which a version answered clients."""
     name, seen, found = str(version), 0, []
     for snapshot in traffic.snapshots:

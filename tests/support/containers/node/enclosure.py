@@ -7,9 +7,11 @@ machine, and are taken away by whoever comes next where nobody could.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,11 +20,14 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.containers.engine import NoEngineError
+
 BRIDGE, GATEWAY, SUBNET = "slipway-node", "10.88.7.1", "10.88.7.0/24"
 # The addresses of Services, of which the API's is the first. There is no kube-proxy: only those answer that are given
 # to the bridge.
 SERVICES, API_SERVICE = "10.96.0.0/16", "10.96.0.1"
 CGROUP = "slipway-node"
+LOCK = Path(tempfile.gettempdir()) / "slipway-node.lock"
 CGROUPS = Path("/sys/fs/cgroup")
 # Where programs of a node write whatever they are asked to: these are empty in the enclosure, and end with it.
 PRIVATE = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
@@ -53,12 +58,28 @@ def enclosure(first: Sequence[str] = ("catatonit", "-P")) -> Iterator[Enclosure]
     """Make it all, and take it away at the end.
 
     :param first: the command of the first process.
+    :raises NoEngineError: another node runs on this machine.
     """
     with ExitStack() as clean_up:
+        clean_up.enter_context(alone(LOCK))
         clean_up.enter_context(_private_folders())
         clean_up.enter_context(_cgroups())
         clean_up.enter_context(_bridge())
         yield clean_up.enter_context(_namespaces(first))
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold a lock of the machine: the bridge and the control groups of another run would be taken for left-overs.
+
+    :raises NoEngineError: another run holds it.
+    """
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise NoEngineError(f"Another node runs on this machine: it holds {path}.") from error
+        yield
 
 
 @contextmanager
