@@ -92,7 +92,7 @@ def _images(given: argparse.Namespace) -> list[Image]:
         ("release", RELEASE, given.release or "26.07"),
     ):
         if not pattern.fullmatch(value):
-            raise ImageArgumentsError(f"{value!r} can't be the {name}")
+            raise ImageArgumentsError(f"{value!r} cannot be the {name}")
     own = by_image(given.build_arg)
     names = chosen(given.only)
     if unused := sorted(own.keys() - set(names)):

@@ -78,10 +78,10 @@ def test_build_arguments_name_their_image() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["Example.com/slipway"], "'Example.com/slipway' can't be the registry", id="registry"),
-        pytest.param(["registry/slipway/"], "'registry/slipway/' can't be the registry", id="slash"),
-        pytest.param(["r/s", "--tag", "a b"], "'a b' can't be the tag", id="tag"),
-        pytest.param(["r/s", "--release", "next"], "'next' can't be the release", id="release"),
+        pytest.param(["Example.com/slipway"], "'Example.com/slipway' cannot be the registry", id="registry"),
+        pytest.param(["registry/slipway/"], "'registry/slipway/' cannot be the registry", id="slash"),
+        pytest.param(["r/s", "--tag", "a b"], "'a b' cannot be the tag", id="tag"),
+        pytest.param(["r/s", "--release", "next"], "'next' cannot be the release", id="release"),
         pytest.param(["r/s", "--only", "gard"], "no image is named 'gard'", id="image"),
         pytest.param(
             ["r/s", "--only", "guard", "--build-arg", "verify:IMAGE_SOURCE=x"],
