@@ -83,5 +83,5 @@ def is_signature(made: bytes, signed: bytes, keys: list[Any]) -> bool:
 
 def _refuse(place: str, expected: str, found: str) -> NoReturn:
     raise PodError(
-        "SigningRefusedError", f"{place} does not hold", expected=expected, found=found, remedy=REMEDY
+        "SigningRefusedError", f"{place} is invalid", expected=expected, found=found, remedy=REMEDY
     )

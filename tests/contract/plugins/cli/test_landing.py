@@ -65,7 +65,7 @@ def test_a_sample_is_the_next_version(slipway: Slipway, store: ModelStoreHook) -
     store.write("records/digits/7/0000000000-x.json", b"{}")
     done = slipway("sample", "broken")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "digits version 8 has landed" in done.stdout
+    assert "digits version 8 was uploaded" in done.stdout
     assert "slipway get digits -w" in done.stdout
     assert "the conversion refuses it" in done.stdout
     ready = json.loads(store.require("incoming/digits/8/ready.json", remedy=""))
@@ -96,7 +96,7 @@ def test_an_upload_lands_once(slipway: Slipway, tmp_path: Path, store: ModelStor
     assert store.read("incoming/churn/2/model.onnx") == b"a model"
     again = slipway("upload", "churn", "2", "model.onnx")
     assert again.returncode == 2
-    assert "version 2 of 'churn' has landed before" in again.stderr
+    assert "version 2 of 'churn' was uploaded before" in again.stderr
     assert "upload it as version 3" in again.stderr
 
 

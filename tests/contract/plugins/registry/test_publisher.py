@@ -25,7 +25,7 @@ from slipway_core.publishing.publication import PartsDigest
 from slipway_core.spec.release_file import Encryption, Publishing
 from tests.support.store.interleaving import Killed, MortalStore, Turns
 from tests.support.store.publication import Publication
-from tests.support.store.publishing import KEY, Prepare, beside, left_over, patient, prepared, publish
+from tests.support.store.publishing import KEY, Prepare, attachments, left_over, patient, prepared, publish
 
 _versions = itertools.count(100)
 
@@ -40,7 +40,7 @@ def test_killed_at_any_request(
     one = prepared(prepare_version, version, weight_files=2)
     mortal = MortalStore(store, dies_at=dies_at, answer_lost=answer_lost)
     try:
-        publish(mortal, one, **beside(one))
+        publish(mortal, one, **attachments(one))
     except Killed:
         pass
     else:
@@ -52,7 +52,7 @@ def test_killed_at_any_request(
     if reconverted:
         one = prepared(prepare_version, version, model=b"converted once more", weight_files=1)
     try:
-        publish(store, one, **beside(one))
+        publish(store, one, **attachments(one))
     except VersionConflictError:
         assert decided
         assert reconverted
@@ -93,7 +93,7 @@ def test_two_publishers_at_once(
     def run(me: int, one: Publication) -> None:
         try:
             mine = MortalStore(store, turns=turns, me=me, dies_at=dies_at[me])
-            outcomes[me] = publish(mine, one, **beside(one))
+            outcomes[me] = publish(mine, one, **attachments(one))
         except (Killed, SlipwayError) as error:
             outcomes[me] = error
         finally:
@@ -114,7 +114,7 @@ def test_two_publishers_at_once(
         assert sum(isinstance(outcome, VersionConflictError) for outcome in told) == 1, "the other is told"
     for one in (first, other):
         try:
-            publish(store, one, **beside(one))
+            publish(store, one, **attachments(one))
         except VersionConflictError:
             assert not alike
     assert verify_version(store, "digits", version, KEY) == []

@@ -145,11 +145,11 @@ def everything_signed_anew(store: ModelStoreHook, release_run: ReleaseRun, folde
 Trouble = Callable[[ModelStoreHook, ReleaseRun, Path], None]
 TROUBLES: dict[str, tuple[Trouble, type[Exception], str]] = {
     "unsigned": (published_unsigned, SigningRefusedError, "version 1 of 'scale' is not signed"),
-    "foreign key": (signed_by_another, SigningRefusedError, "does not hold"),
+    "foreign key": (signed_by_another, SigningRefusedError, "is invalid"),
     "signature lost": (signature_lost, UserError, r"model\.sig is missing"),
     "signature changed": (signature_changed, UserError, r"model\.sig is not the file"),
-    "file and manifest changed": (file_and_manifest_changed, SigningRefusedError, "does not hold"),
-    "all signed anew": (everything_signed_anew, SigningRefusedError, "does not hold"),
+    "file and manifest changed": (file_and_manifest_changed, SigningRefusedError, "is invalid"),
+    "all signed anew": (everything_signed_anew, SigningRefusedError, "is invalid"),
 }
 STAGING = {**TROUBLES, "file changed": (file_changed, UserError, r"model\.py is not the file")}
 

@@ -12,7 +12,7 @@ from tests.support.web.fixtures import workflow_site as workflow_site
 from tests.support.web.workflows import airflow_client, browser_client
 
 HTML = {"accept": "text/html"}
-WARNING = "The DAG model_release is paused in Airflow: no release starts or goes on"
+WARNING = "The DAG model_release is paused in Airflow: no release starts or continues"
 
 
 def said(client: httpx.Client) -> list[bool]:

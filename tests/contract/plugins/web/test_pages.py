@@ -148,7 +148,7 @@ def test_two_versions_are_compared(viewer: httpx.Client) -> None:
     assert "max_batch_size: 128" in page
     assert "2026-02" in page
     refused = viewer.get("/models/digits/diff/3/4").text
-    assert "Of v3 there is nothing published to compare" in refused
+    assert "v3 has nothing published to compare" in refused
 
 
 def test_a_release_says_what_changed_since_the_stable_version(viewer: httpx.Client) -> None:

@@ -70,7 +70,9 @@ def test_nothing_is_done_where_another_version_is_live_by_now(
 ) -> None:
     """A run that begins late leaves the version alone that it was not asked to leave."""
     patches = len(service.patches)
-    with pytest.raises(AirflowSkipException, match="version 3 was to be left, and version 2 is live by now"):
+    with pytest.raises(
+        AirflowSkipException, match="version 3 was to be rolled back, but version 2 is live now"
+    ):
         name_it(RunDouble(leave=3))
     assert len(service.patches) == patches
     assert name_it(RunDouble(leave=2)).version == 2
