@@ -78,8 +78,8 @@ class ServingCluster:
 
 def served_by() -> str:
     """Return the versions of what serves models."""
-    names = {KSERVE: "KServe", KNATIVE: "Knative Serving", KOURIER: "Kourier"}
-    return ", ".join(f"{name} {build(module).versions[module.main]}" for module, name in names.items())
+    named = (("KServe", KSERVE), ("Knative Serving", KNATIVE), ("Kourier", KOURIER))
+    return ", ".join(f"{name} {build(module).versions[module.main]}" for name, module in named)
 
 
 def build_all(folder: Path, steps: Steps) -> RuntimePrograms:
