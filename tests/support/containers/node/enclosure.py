@@ -167,7 +167,7 @@ def _remove_cgroup(folder: Path, limit: float) -> None:
 @contextmanager
 def _bridge() -> Iterator[None]:
     """Have the bridge at which pods and this machine meet; nothing leads from there to other networks."""
-    subprocess.run(["ip", "link", "delete", BRIDGE], capture_output=True, timeout=20, check=False)
+    _remove_bridge()
     _ip("link", "add", BRIDGE, "type", "bridge")
     try:
         _ip("address", "add", f"{GATEWAY}/{SUBNET.rpartition('/')[2]}", "dev", BRIDGE)
@@ -175,7 +175,16 @@ def _bridge() -> Iterator[None]:
         _ip("link", "set", BRIDGE, "up")
         yield
     finally:
-        _ip("link", "delete", BRIDGE)
+        _remove_bridge()
+
+
+def _remove_bridge() -> None:
+    """Remove the bridge and what leads from it to pods: half-closed connections would hold that for minutes."""
+    ports = Path("/sys/class/net") / BRIDGE / "brif"
+    names = [one.name for one in ports.iterdir()] if ports.is_dir() else []
+    for name in (*names, BRIDGE):
+        # What leads to a pod may go with the pod meanwhile.
+        subprocess.run(["ip", "link", "delete", name], capture_output=True, timeout=20, check=False)
 
 
 def _ip(*words: str) -> None:
