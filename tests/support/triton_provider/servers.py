@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,9 +53,17 @@ def running_triton(repository: Path, log: Path, ports: TritonPorts | None = None
         server.stop()
 
 
+def has_died(server: TritonServer, within_s: float = 0.0) -> bool:
+    """Return whether the server has ended, or ends within a time; or was never started."""
+    try:
+        return server.process is None or server.process.wait(within_s) is not None
+    except subprocess.TimeoutExpired:
+        return False
+
+
 def alive(server: TritonServer) -> TritonServer:
     """Return the server, started anew where it has died: each test that stops it asks a server that lives."""
-    if server.process is None or server.process.poll() is not None:
+    if has_died(server):
         server.start()
         server.wait_ready(_READY_LIMIT_S)
     return server
