@@ -130,7 +130,7 @@ def test_values_come_back(own: Store, store: ObjectStore, prefix: str) -> None:
     assert head(store, f"{prefix}/result.json")["ContentType"] == "application/json"
     assert own.read_json(url) == {"rows": 3}
     store.put(f"{prefix}/broken.json", b"{")
-    with pytest.raises(PodError, match="is no JSON"):
+    with pytest.raises(PodError, match="is not JSON"):
         own.read_json(store.url(f"{prefix}/broken.json"))
     own.delete(url)
     own.delete(url)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
-PROGRAM = """#!{python}
-import hashlib, json, sys
+PROGRAM = """import hashlib, json, sys
 from pathlib import Path
 
 HOME = Path({home!r})
@@ -37,8 +37,11 @@ class FakeEngine:
     def __init__(self, folder: Path, kind: str) -> None:
         self.program = folder / kind
         self._home = folder
-        text = PROGRAM.format(python=sys.executable, home=str(folder))
-        self.program.write_text(text, encoding="utf-8")
+        source = folder / "engine.py"
+        source.write_text(PROGRAM.format(home=str(folder)), encoding="utf-8")
+        # An interpreter's path in a first line may have no space.
+        command = shlex.join([sys.executable, str(source)])
+        self.program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         self.program.chmod(0o755)
         self.says("digest", "")
         self.packages(numpy="2.3.1", boto3="1.40.0")

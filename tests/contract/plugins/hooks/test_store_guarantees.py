@@ -128,7 +128,7 @@ def test_encryption_that_is_not_told_is_refused(bucket: str, connections: None) 
     store.client.meta.events.register(
         "after-call.s3.HeadObject", lambda parsed, **_: parsed.pop("ServerSideEncryption", None)
     )
-    with pytest.raises(StoreUnfitError, match=r"aws:kms.*it tells none"):
+    with pytest.raises(StoreUnfitError, match=r"aws:kms.*it reports none"):
         require_guarantees(store)
 
 

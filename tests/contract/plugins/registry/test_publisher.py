@@ -311,7 +311,7 @@ def test_decision_that_vanishes_is_no_own_decision(
 ) -> None:
     """Who is told that another was first, and finds no decision, lays nothing in place."""
     monkeypatch.setattr(store, "write_once", lambda *_, **__: False)
-    with pytest.raises(VersionConflictError, match=r"publication\.json was there a moment ago"):
+    with pytest.raises(VersionConflictError, match=r"publication\.json has just disappeared"):
         publish(store, prepared(prepare_version, 1))
     assert store.entries("models/digits/1/repository/") == []
 

@@ -46,7 +46,7 @@ BAD_READY_FILES = {
     "NaN": (_DESCRIBED + b'"metadata": {"a": [NaN]}}', "finite"),
     "a huge name": (b'{"version": 3, "model": "' + b"x" * 500_000 + b'"}', "another version"),
     "a huge key": (_DESCRIBED + b'"' + b"k" * 500_000 + b'": 1}', "unknown key"),
-    "huge": (_DESCRIBED + b'"framework": "' + b"x" * 2**20 + b'"}', "larger than it may be"),
+    "huge": (_DESCRIBED + b'"framework": "' + b"x" * 2**20 + b'"}', "is too large"),
 }
 
 

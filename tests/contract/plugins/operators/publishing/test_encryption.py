@@ -141,6 +141,6 @@ def test_encryption_that_there_is_not(
 ) -> None:
     """A connection that asks for what cannot be had is named with its field, before anything is written."""
     ask_by_connection(monkeypatch, store, asked)
-    with pytest.raises(UserError, match=f"'aws_default' asks for cannot be had.*{words}"):
+    with pytest.raises(UserError, match=f"'aws_default' are invalid.*{words}"):
         ModelStoreHook(store.bucket).write("k", b"")
     assert not store.exists("k")
