@@ -232,7 +232,9 @@ class FaultLab:
 
 
 def _brief(event: Event) -> str:
-    return " ".join(f"{key}={value}" for key, value in event.data.to_document().items() if key in _TOLD)[:240]
+    return " ".join(
+        f"{key}={value}" for key, value in event.data.to_document().items() if key in _SHOWN_FIELDS
+    )[:240]
 
 
-_TOLD = ("weight", "reason", "phase", "stage", "outcome", "by", "verdict")
+_SHOWN_FIELDS = ("weight", "reason", "phase", "stage", "outcome", "by", "verdict")

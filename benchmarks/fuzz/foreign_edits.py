@@ -120,7 +120,7 @@ def _serving(entry: Json, uri: str) -> Json:
 
 
 @cache
-def _told(dialect: str, story: str) -> Any:
+def _model_after(dialect: str, story: str) -> Any:
     model: Any = live_model() if dialect == "Knative" else standard_live()
     for goal in STORIES[story]:
         for _ in range(40):
@@ -163,7 +163,7 @@ class _Run:
 
     def __init__(self, dialect: str, story: str, goal: str) -> None:
         self.name, self.goal = goal, GOALS[goal]
-        self.model: Any = copy.deepcopy(_told(dialect, story))
+        self.model: Any = copy.deepcopy(_model_after(dialect, story))
         self.is_knative = dialect == "Knative"
         self.held: Observed | None = None
         self.was_true = False
@@ -201,7 +201,7 @@ class _Run:
 
     def _undo(self) -> None:
         """Put the whole object back to what it was in another story, as `kubectl replace` with a saved file does."""
-        saved = _told("Knative" if self.is_knative else "Standard", "live")
+        saved = _model_after("Knative" if self.is_knative else "Standard", "live")
         if self.is_knative and self.model.spec["model"] != saved.spec["model"]:
             self.model.named_by = "somebody"
         self.model.spec, self.model.annotations = saved.spec, saved.annotations

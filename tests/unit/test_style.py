@@ -71,7 +71,7 @@ def vague(source: str) -> list[str]:
     return sorted(name for name in names(source) if VAGUE & {word.lower() for word in WORD.findall(name)})
 
 
-@pytest.mark.parametrize("tree", ["include"])
+@pytest.mark.parametrize("tree", ["include", "plugins", "dags", "benchmarks"])
 def test_no_name_is_vague(tree: str) -> None:
     """A name says which text it holds."""
     sources = sorted((ROOT / tree).rglob("*.py"))

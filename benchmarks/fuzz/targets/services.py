@@ -126,24 +126,24 @@ def _read(value: Any) -> None:
         if hasattr(action, "body"):
             json.dumps(action.body)
         says_safe = isinstance(action, Done) or (isinstance(action, Wait) and action.users_safe)
-        if goal in _BACK and says_safe and not _is_told(isvc, routes):
+        if goal in _BACK and says_safe and not _is_readable(isvc, routes):
             raise BrokenPromiseError(f"{goal} counts users as safe: {action}")
     if (
         observed.storage_uri in ("", _CANDIDATE)
         and observed.is_shielded_from(_CANDIDATE)
-        and not _is_told(isvc, routes)
+        and not _is_readable(isvc, routes)
     ):
         raise BrokenPromiseError("is_shielded_from counts users as safe")
 
 
-def _is_told(isvc: Any, routes: Any) -> bool:
+def _is_readable(isvc: Any, routes: Any) -> bool:
     """Whether each share of the traffic is a whole percent or weight of something that has a name."""
     mode = (isvc.get("status") or {}).get("deploymentMode") if isinstance(isvc.get("status"), dict) else None
     mode = mode if isinstance(mode, str) else None
     notes = isvc["metadata"].get("annotations") if isinstance(isvc.get("metadata"), dict) else None
     mode = mode or (notes.get("serving.kserve.io/deploymentMode") if isinstance(notes, dict) else None)
     if mode in ("Standard", "RawDeployment"):
-        return all(_is_route_told(route) for route in routes if _is_own(isvc, route))
+        return all(_is_route_readable(route) for route in routes if _is_own(isvc, route))
     try:
         traffic = isvc["status"]["components"]["predictor"]["traffic"]
     except (KeyError, TypeError):
@@ -169,7 +169,7 @@ def _is_own(isvc: Any, route: Any) -> bool:
         return False
 
 
-def _is_route_told(route: Any) -> bool:
+def _is_route_readable(route: Any) -> bool:
     try:
         rules = route["spec"]["rules"]
         references = [one for rule in rules for one in rule.get("backendRefs") or ()]

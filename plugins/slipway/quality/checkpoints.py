@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SOURCE = "slipway"
 _ROWS = "all_rows"
-_PLACES_TOLD = 40
+_PLACES_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def in_order(results: Sequence[Any], asked: int) -> list[Any]:
         raise SlipwayError(
             "great-expectations did not report each expectation exactly once",
             expected=f"{asked} results",
-            found=f"{len(ordered)}, of the expectations {[_place(one) for one in ordered][:_PLACES_TOLD]}",
+            found=f"{len(ordered)}, of the expectations {[_place(one) for one in ordered][:_PLACES_SHOWN]}",
             remedy="Use the version of the library that requirements.txt names.",
         )
     return ordered

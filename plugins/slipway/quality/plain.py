@@ -10,7 +10,7 @@ from typing import Any
 from slipway_core.written_numbers import counted, number
 
 _EXAMPLES = 5
-_COLUMNS_TOLD = 40
+_COLUMNS_SHOWN = 40
 _TEXT_LIMIT = 200
 # Of the library's own document: a column of texts or of many values would make it as large as the table.
 _DOCUMENT_TEXT_LIMIT = 1000
@@ -58,7 +58,7 @@ def _unexpected(result: Any, kwargs: Mapping[str, Any], columns: Sequence[str]) 
     asked = [str(kwargs[key]) for key in ("column", "column_A", "column_B") if key in kwargs]
     absent = [name for name in asked if name not in columns]
     if absent:
-        known = ", ".join(f"`{name}`" for name in columns[:_COLUMNS_TOLD])
+        known = ", ".join(f"`{name}`" for name in columns[:_COLUMNS_SHOWN])
         return f"there is no column `{_short(absent[0])}`; there are {known}"
     found = result.result
     if found.get("unexpected_count"):

@@ -34,7 +34,7 @@ _FOUND_LIMIT = 200
 Readings = Mapping[str, Reading]
 
 # What a watch tells the record. Everything else is others' to say: an approval, a promotion, a rejection.
-TOLD_BY_A_WATCH = (WeightObserved, WindowJudged, StepFinished, RollbackStarted)
+EVENTS_OF_A_WATCH = (WeightObserved, WindowJudged, StepFinished, RollbackStarted)
 # More than a watch saves while the store is away for an hour.
 JOURNAL_LIMIT_BYTES = 32 << 20
 # By how much the clocks of two triggerers may differ.
@@ -131,7 +131,7 @@ def _require_events_of_a_watch(events: Sequence[PendingEvent]) -> None:
 
     :raises JournalRefusedError: one is of another kind, says that a step has passed, or is dated in the future.
     """
-    strange = [event.kind for event in events if not isinstance(event.data, TOLD_BY_A_WATCH)]
+    strange = [event.kind for event in events if not isinstance(event.data, EVENTS_OF_A_WATCH)]
     if strange:
         raise _refused("events of a watch", strange[0])
     kinds = {type(event.data) for event in events}

@@ -100,9 +100,9 @@ def last_report(invocation: Invocation, only: frozenset[str]) -> DoctorReport:
     for line in report.lines:
         invocation.printer.say(line.as_text())
     age = invocation.clock.now() - report.ended_at
-    told = f"examined {span(age.total_seconds())} ago by {report.where}"
+    examined = f"examined {span(age.total_seconds())} ago by {report.where}"
     if age > OLD_AFTER:
-        invocation.warn(f"{told}: it should be every day, so see whether its DAG is paused")
+        invocation.warn(f"{examined}: it should be every day, so see whether its DAG is paused")
     else:
-        invocation.printer.say(told)
+        invocation.printer.say(examined)
     return report
