@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -111,4 +112,4 @@ def test_a_dry_run_prints_the_builds(capsys: pytest.CaptureFixture[str]) -> None
     (line,) = (line for line in lines if "/tensorrt-llm/Dockerfile" in line)
     assert line.startswith("docker build --build-arg=IMAGE_VERSION=1.2 --build-arg=IMAGE_REVISION=")
     assert f"--build-arg=TENSORRT_LLM_COMMIT={COMMIT} --build-arg=RELEASE=26.07" in line
-    assert line.endswith(f"-t registry.example.com/team/tensorrt-llm:1.2 {IMAGES.parent}")
+    assert shlex.split(line)[-3:] == ["-t", "registry.example.com/team/tensorrt-llm:1.2", str(IMAGES.parent)]
