@@ -59,9 +59,14 @@ def examine(
     until: dict[int, float] = {}
 
     def add(index: int, line: Line) -> None:
-        if len(found[index]) < _LINES_LIMIT:
-            found[index].append(line)
-            show(line)
+        lines = found[index]
+        if len(lines) < _LINES_LIMIT:
+            lines.append(line)
+        elif len(lines) == _LINES_LIMIT:
+            lines.append(_too_many(examinations[index]))
+        else:
+            return
+        show(lines[-1])
 
     while waiting or until:
         while waiting and len(until) < at_once:
@@ -78,6 +83,8 @@ def examine(
             if one.index in until:
                 if one.line is None:
                     del until[one.index]
+                    if not found[one.index]:
+                        add(one.index, _silent(examinations[one.index]))
                 else:
                     add(one.index, one.line)
         for index in [index for index, end in until.items() if end <= time.monotonic()]:
@@ -117,6 +124,23 @@ def _lines_of(one: Examination, installation: Installation) -> Iterator[Line]:
         place = traceback.extract_tb(error.__traceback__)[-1]
         found = f"it ended with {type(error).__name__}, in {Path(place.filename).name}, line {place.lineno}"
         yield one.unknown(one.name, found, remedy="check what it asks, and the connection that leads there")
+
+
+def _too_many(one: Examination) -> Line:
+    """Return the line in place of all further ones: what it leaves out may have failed."""
+    return one.unknown(
+        one.name,
+        f"only the first {_LINES_LIMIT} lines are shown",
+        remedy="mend what has failed among them, then examine it again",
+    )
+
+
+def _silent(one: Examination) -> Line:
+    return one.unknown(
+        one.name,
+        "it ended without a line, so nothing is known",
+        remedy=f"report this, with the output of `slipway doctor --only {one.name} -o json`",
+    )
 
 
 def _hanging(one: Examination) -> Line:

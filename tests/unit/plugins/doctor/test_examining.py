@@ -38,6 +38,20 @@ class Fake(Examination):
             raise self.act
 
 
+class Many(Fake):
+    """Yields so many lines, the last of which has failed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def lines(self, installation: Installation) -> Iterator[Line]:
+        """Yield the lines."""
+        for number in range(self.number):
+            status = Status.FAILED if number == self.number - 1 else Status.OK
+            yield self.line(f"line {number}", status, "found")
+
+
 class Writing(Fake):
     """Does what must be permitted."""
 
@@ -77,6 +91,20 @@ def test_an_error_is_a_line(installation: Installation, error: Exception, status
     assert (first.status, last.status) == (Status.OK, status)
     assert last.found.startswith(found)
     assert "secret" not in last.found
+
+
+def test_one_without_a_line_is_unknown(installation: Installation) -> None:
+    """An examination that says nothing has found nothing to be well."""
+    (line,) = examine(installation, [Many(0)]).lines
+    assert (line.status, "nothing is known" in line.found) == (Status.UNKNOWN, True)
+
+
+def test_a_failure_behind_too_many_lines_is_never_ok(installation: Installation) -> None:
+    """What is left out may have failed: a line says so."""
+    report = examine(installation, [Many(250)])
+    assert [one.status for one in report.lines] == [Status.OK] * 200 + [Status.UNKNOWN]
+    assert "first 200 lines" in report.lines[-1].found
+    assert int(report.code) == 2
 
 
 def test_what_must_be_permitted_is_skipped_with_the_command(installation: Installation) -> None:
